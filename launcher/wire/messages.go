@@ -1,0 +1,144 @@
+package wire
+
+import (
+	"fmt"
+	"time"
+)
+
+// Message is a control message: exactly one field is set.
+type Message struct {
+	// From the agent.
+	Hello    *Hello    `json:"hello,omitempty"`
+	Prepared *Prepared `json:"prepared,omitempty"`
+	Started  *Started  `json:"started,omitempty"`
+	Exited   *Exited   `json:"exited,omitempty"`
+	Done     *Done     `json:"done,omitempty"`
+	Log      *Log      `json:"log,omitempty"`
+
+	// From the head.
+	Plan   *Plan   `json:"plan,omitempty"`
+	Start  *Start  `json:"start,omitempty"`
+	Signal *Signal `json:"signal,omitempty"`
+	Stop   *Stop   `json:"stop,omitempty"`
+	Pause  *Pause  `json:"pause,omitempty"`
+}
+
+// Hail is the line, without its end, with which an agent opens its stream. nonce
+// is the head's, 16 or more hexadecimal digits.
+func Hail(nonce string) string { return fmt.Sprintf("@gorun-%s agent %d", nonce, Version) }
+
+// Bytes is text that need not be UTF-8: an argument, a path, NAME=value. JSON
+// carries it as base64.
+type Bytes []byte
+
+// Hello is the agent's first message: what the head must know of the host before
+// it can place ranks.
+type Hello struct {
+	PID      int    `json:"pid"`
+	UID      int    `json:"uid"`
+	Hostname string `json:"hostname"` // the kernel's nodename, for people; never used to tell hosts apart
+	BootID   string `json:"boot_id"`
+	Cores    int    `json:"cores"` // physical cores in the affinity mask, ≥ 1
+	GPUs     int    `json:"gpus"`
+
+	Interfaces []Interface `json:"interfaces"`
+	SSHServer  string      `json:"ssh_server"` // server address of SSH_CONNECTION, "" without one
+	RouteAddr  string      `json:"route_addr"` // source address towards the ssh client, "" if unknown
+	Port       int         `json:"port"`       // a port outside ip_local_port_range that the agent holds bound, 0 if none
+}
+
+// Interface is a network interface that is up, with its addresses in text, no prefix length.
+type Interface struct {
+	Name  string   `json:"name"`
+	Addrs []string `json:"addrs"`
+}
+
+// Plan is what one host is told: everything needed to prepare and start its ranks.
+type Plan struct {
+	JobID  string   `json:"job_id"`
+	Secret []byte   `json:"secret"` // 32 bytes
+	Size   int      `json:"size"`
+	Nodes  int      `json:"nodes"`
+	Node   int      `json:"node"`
+	Hosts  []string `json:"hosts"` // all hosts' names by node number, for the store's error texts
+
+	Dir   Bytes      `json:"dir"`   // working directory of every rank
+	Env   []Bytes    `json:"env"`   // NAME=value: job map, then this host's overlay; later wins
+	Unset []string   `json:"unset"` // extra names taken out of the session environment
+	Ranks []RankPlan `json:"ranks"` // of this host, by local rank
+
+	Credit    int           `json:"credit"`     // bytes each output stream may send before the first grant
+	HoldPort  bool          `json:"hold_port"`  // keep Hello.Port bound until the ranks have ended
+	LostAfter time.Duration `json:"lost_after"` // silence of the head after which the agent stops its ranks
+	Grace     time.Duration `json:"grace"`      // between TERM and KILL when the agent stops on its own
+}
+
+// RankPlan is one rank of a Plan.
+type RankPlan struct {
+	Rank  int     `json:"rank"`
+	Args  []Bytes `json:"args"`
+	Env   []Bytes `json:"env"`   // NAME=value: the rank's own names
+	Stdin bool    `json:"stdin"` // Stdin frames will come; else the rank reads /dev/null
+}
+
+// Prepared answers Plan. The host is ready to start when Failures is empty.
+type Prepared struct {
+	Failures []Failure `json:"failures,omitempty"`
+}
+
+// Failure says why a rank, or the whole host when Rank is -1, cannot start.
+type Failure struct {
+	Rank int    `json:"rank"`
+	Code int    `json:"code"` // gorun's exit code: 126, 127, or 125 for gorun's own trouble
+	Text string `json:"text"` // for people, without the host's name
+}
+
+// Start lets the ranks run. At is the head's time since the job began.
+type Start struct {
+	At time.Duration `json:"at"`
+}
+
+// Started answers Start when every rank has been forked or has failed to be.
+type Started struct {
+	PIDs []int `json:"pids"` // by local rank; 0 for one that could not be started (an Exited follows)
+}
+
+// Exited reports the end of a rank's first process. Its output may still be on the way.
+type Exited struct {
+	Rank   int           `json:"rank"`
+	Code   int           `json:"code"`             // exit status; 0 if killed by a signal
+	Signal int           `json:"signal,omitempty"` // the signal that killed it
+	Core   bool          `json:"core,omitempty"`
+	Text   string        `json:"text,omitempty"`    // why it could not be started (Code is 125, 126 or 127)
+	At     time.Duration `json:"at"`                // monotonic, since the Start frame arrived
+	ByStop bool          `json:"by_stop,omitempty"` // seen after the agent began to stop or kill its ranks
+}
+
+// Signal sends a signal to every rank's process group.
+type Signal struct {
+	Num int `json:"num"`
+}
+
+// Stop ends every process of the job on this host: TERM, Grace, KILL. A second Stop
+// with a shorter Grace shortens the first. The agent answers Done, and ends.
+type Stop struct {
+	Grace time.Duration `json:"grace"`
+}
+
+// Pause stops the ranks with SIGSTOP and suspends LostAfter; Pause{false} continues both.
+type Pause struct {
+	On bool `json:"on"`
+}
+
+// Done is the agent's last message: no process or file of the job is left here,
+// but for those it names.
+type Done struct {
+	Killed []int    `json:"killed,omitempty"` // ranks that needed KILL
+	Left   []string `json:"left,omitempty"`   // what could not be removed, for people: "pid 4711 (python) in state D"
+}
+
+// Log is a line for gorun's user. Level is "warn" (always shown) or "info" (with -v).
+type Log struct {
+	Level string `json:"level"`
+	Text  string `json:"text"`
+}

@@ -1,0 +1,163 @@
+package wire
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"sync"
+)
+
+// ErrClosed is returned by a Sender after Close.
+var ErrClosed = errors.New("wire: sender closed")
+
+// Sender writes frames to one stream from one goroutine of its own. Its methods
+// may be called from any goroutine.
+//
+// There are two lanes: Send queues without bound and never blocks, for control,
+// store, heartbeat and credit frames; SendBulk blocks until its frame is written,
+// for output and stdin. A queued frame waits for at most one bulk frame.
+type Sender struct {
+	w    io.Writer
+	bulk chan Frame    // one writer at a time; the loop takes it when nothing is queued
+	took chan error    // answers the frame taken from bulk
+	wake chan struct{} // capacity 1: the queue is no longer empty, or closing
+	done chan struct{} // closed when the loop has ended
+
+	bulkMu sync.Mutex // held by the one SendBulk that may use bulk and took
+
+	mu     sync.Mutex
+	queue  []Frame // guarded by mu
+	closed bool    // guarded by mu
+	err    error   // guarded by mu; the first write error
+}
+
+// NewSender returns a Sender on w and starts its goroutine; Close ends it.
+func NewSender(w io.Writer) *Sender {
+	s := &Sender{w: w, bulk: make(chan Frame), took: make(chan error), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go s.loop()
+	return s
+}
+
+// Send queues f; it takes over f.Payload. After a write error or Close it drops f:
+// the reader of the same link reports the loss.
+func (s *Sender) Send(f Frame) {
+	s.mu.Lock()
+	if !s.closed && s.err == nil {
+		s.queue = append(s.queue, f)
+	}
+	s.mu.Unlock()
+	s.poke()
+}
+
+// SendMessage queues m as a control frame.
+func (s *Sender) SendMessage(m Message) error {
+	f, err := Encode(m)
+	if err == nil {
+		s.Send(f)
+	}
+	return err
+}
+
+// SendBulk writes f and returns when the stream has taken it; f.Payload may then be
+// reused. It returns the link's write error, or ErrClosed.
+func (s *Sender) SendBulk(f Frame) error {
+	s.bulkMu.Lock()
+	defer s.bulkMu.Unlock()
+	select {
+	case s.bulk <- f:
+		return <-s.took
+	case <-s.done:
+		return s.failure()
+	}
+}
+
+// Close writes what is queued, ends the goroutine and returns the first write
+// error. It does not close the stream; a stream that blocks must be closed first.
+func (s *Sender) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.poke()
+	<-s.done
+	if err := s.failure(); err != ErrClosed {
+		return err
+	}
+	return nil
+}
+
+func (s *Sender) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Sender) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	return ErrClosed
+}
+
+func (s *Sender) take() (queue []Frame, closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	queue, s.queue = s.queue, nil
+	return queue, s.closed
+}
+
+func (s *Sender) loop() {
+	defer close(s.done)
+	w := bufio.NewWriterSize(s.w, 4<<10)
+	var scratch []byte
+	write := func(f Frame) error {
+		scratch = appendFrame(scratch[:0], f)
+		_, err := w.Write(scratch)
+		if cap(scratch) > 2*MaxPayload {
+			scratch = nil
+		}
+		return err
+	}
+	for {
+		queue, closed := s.take()
+		for _, f := range queue {
+			if s.fail(write(f)) {
+				return
+			}
+		}
+		if len(queue) > 0 {
+			continue
+		}
+		if s.fail(w.Flush()) || closed {
+			return
+		}
+		select {
+		case <-s.wake:
+		case f := <-s.bulk:
+			err := write(f)
+			if err == nil {
+				err = w.Flush()
+			}
+			s.took <- err
+			if s.fail(err) {
+				return
+			}
+		}
+	}
+}
+
+// fail records err and reports whether the loop must end.
+func (s *Sender) fail(err error) bool {
+	if err == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+	}
+	s.queue = nil
+	return true
+}

@@ -1,0 +1,194 @@
+// Package wire defines the frames and messages between head and agent.
+//
+// A link is one byte stream in each direction. The agent starts it with a line
+// that holds a nonce the head chose (see Hail), so that a login banner is never
+// read as a message. After that both sides send frames: kind, flags, length,
+// stream, payload. Control messages are JSON, in which arguments, environment,
+// paths and names are bytes (base64); output and stdin are raw and sent only
+// against credit. Wire knows nothing of ssh or of processes.
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Version is the protocol's number; it is part of the agent's first line.
+// Head and agent are the same binary, so they differ only after a mistake.
+const Version = 1
+
+// Kind says what a frame's payload is.
+type Kind uint8
+
+// The kinds of frame. Control, Store and Heartbeat need no credit and go first.
+const (
+	Control   Kind = 1 // a Message as JSON
+	Output    Kind = 2 // bytes of a rank's stdout or stderr; an empty payload is end of file
+	Stdin     Kind = 3 // bytes for a rank's stdin; an empty payload is end of file
+	Credit    Kind = 4 // a big-endian uint32: so many more bytes may be sent on Stream
+	Heartbeat Kind = 5 // empty
+	Store     Kind = 6 // a rendezvous request (agent to head) or reply (head to agent)
+)
+
+// MaxPayload is the largest payload of one frame, in bytes. Longer control and
+// store messages are cut into several frames and put together by Read.
+const MaxPayload = 32 << 10
+
+// MaxMessage bounds a reassembled control or store message, in bytes.
+const MaxMessage = 64 << 20
+
+const (
+	headerLen = 8
+	flagMore  = 1 // the message goes on in the next frame of this kind
+)
+
+// Stream numbers: a global rank and which of its streams.
+const (
+	In  = 0
+	Out = 1
+	Err = 2
+)
+
+// StreamID names stream which (In, Out or Err) of a rank.
+func StreamID(rank, which int) uint32 { return uint32(rank)<<2 | uint32(which) }
+
+// SplitStream is the inverse of StreamID.
+func SplitStream(id uint32) (rank, which int) { return int(id >> 2), int(id & 3) }
+
+// Frame is one message unit. Stream is 0 for Control, Heartbeat and Store.
+type Frame struct {
+	Kind    Kind
+	Stream  uint32
+	Payload []byte
+}
+
+// ErrTooLong is returned by Reader.Read when a peer sends a message longer than MaxMessage.
+var ErrTooLong = errors.New("wire: message too long")
+
+// Reader reads frames from a stream. It is not safe for concurrent use.
+type Reader struct {
+	r      io.Reader
+	header [headerLen]byte
+	buf    []byte          // payload of the last frame
+	part   map[Kind][]byte // messages not yet whole
+}
+
+// NewReader returns a Reader on r. It reads no further ahead than a frame's end
+// unless r itself buffers.
+func NewReader(r io.Reader) *Reader { return &Reader{r: r, part: map[Kind][]byte{}} }
+
+// Read returns the next frame; control and store messages come whole. The payload
+// is valid until the next call. It returns io.EOF only between frames,
+// io.ErrUnexpectedEOF inside one, and an error for anything that is no frame.
+func (r *Reader) Read() (Frame, error) {
+	for {
+		f, more, err := r.next()
+		if err != nil {
+			return Frame{}, err
+		}
+		part, ok := r.part[f.Kind]
+		if !more && !ok {
+			return f, nil
+		}
+		if len(part)+len(f.Payload) > MaxMessage {
+			return Frame{}, ErrTooLong
+		}
+		part = append(part, f.Payload...)
+		if more {
+			r.part[f.Kind] = part
+			continue
+		}
+		delete(r.part, f.Kind)
+		f.Payload = part
+		return f, nil
+	}
+}
+
+func (r *Reader) next() (f Frame, more bool, err error) {
+	if _, err := io.ReadFull(r.r, r.header[:]); err != nil {
+		return Frame{}, false, err
+	}
+	f.Kind = Kind(r.header[0])
+	flags := r.header[1]
+	n := int(binary.BigEndian.Uint16(r.header[2:]))
+	f.Stream = binary.BigEndian.Uint32(r.header[4:])
+	if err := checkHeader(f.Kind, flags, n); err != nil {
+		return Frame{}, false, err
+	}
+	if cap(r.buf) < n {
+		r.buf = make([]byte, max(n, 512))
+	}
+	f.Payload = r.buf[:n]
+	if _, err := io.ReadFull(r.r, f.Payload); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return Frame{}, false, err
+	}
+	return f, flags&flagMore != 0, nil
+}
+
+func checkHeader(kind Kind, flags byte, n int) error {
+	whole := kind == Control || kind == Store
+	switch {
+	case kind < Control || kind > Store:
+		return fmt.Errorf("wire: unknown frame kind %d", kind)
+	case flags&^flagMore != 0 || (flags != 0 && !whole):
+		return fmt.Errorf("wire: bad flags %#x in a frame of kind %d", flags, kind)
+	case n > MaxPayload:
+		return fmt.Errorf("wire: frame of %d bytes; the limit is %d", n, MaxPayload)
+	case kind == Credit && n != 4:
+		return fmt.Errorf("wire: credit frame of %d bytes; want 4", n)
+	}
+	return nil
+}
+
+// appendFrame adds f to b, cut into as many frames as its payload needs.
+func appendFrame(b []byte, f Frame) []byte {
+	p := f.Payload
+	for {
+		n, flags := len(p), byte(0)
+		if n > MaxPayload {
+			n, flags = MaxPayload, flagMore
+		}
+		b = append(b, byte(f.Kind), flags, byte(n>>8), byte(n))
+		b = binary.BigEndian.AppendUint32(b, f.Stream)
+		b = append(b, p[:n]...)
+		if p = p[n:]; len(p) == 0 {
+			return b
+		}
+	}
+}
+
+// CreditFrame grants n more bytes on stream.
+func CreditFrame(stream uint32, n int) Frame {
+	return Frame{Credit, stream, binary.BigEndian.AppendUint32(nil, uint32(n))}
+}
+
+// CreditOf returns the bytes that a Credit frame grants.
+func CreditOf(f Frame) int { return int(binary.BigEndian.Uint32(f.Payload)) }
+
+// Encode makes a control frame of m.
+func Encode(m Message) (Frame, error) {
+	p, err := json.Marshal(m)
+	if err != nil {
+		return Frame{}, fmt.Errorf("wire: %w", err)
+	}
+	return Frame{Kind: Control, Payload: p}, nil
+}
+
+// Decode reads a control frame's message. A message in which no known field is
+// set is an error.
+func Decode(f Frame) (Message, error) {
+	var m Message
+	if err := json.Unmarshal(f.Payload, &m); err != nil {
+		return m, fmt.Errorf("wire: bad control message: %w", err)
+	}
+	if m == (Message{}) {
+		return m, errors.New("wire: control message of an unknown kind")
+	}
+	return m, nil
+}
