@@ -1,0 +1,183 @@
+package output
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"syscall"
+	"time"
+)
+
+const maxPieces = 4 << 10
+
+// batch is what one write takes from the streams.
+type batch struct {
+	raw    []byte // their bytes, at most batchSize
+	pieces []piece
+	added  bool // some piece needs a '\n' before it
+}
+
+// piece is n bytes of one stream.
+type piece struct {
+	stream  *stream
+	n       int
+	newline bool // a '\n' stands before it
+	starts  bool // it starts a line
+}
+
+func newBatch() *batch {
+	return &batch{raw: make([]byte, 0, batchSize)}
+}
+
+func (b *batch) reset() { b.raw, b.pieces, b.added = b.raw[:0], b.pieces[:0], false }
+
+func (b *batch) room() int { return batchSize - len(b.raw) }
+
+func (b *batch) full() bool { return b.room() == 0 || len(b.pieces) == maxPieces }
+
+func (b *batch) add(s *stream, n int, newline, starts bool) {
+	b.raw = s.appendFirst(b.raw, n)
+	b.pieces = append(b.pieces, piece{s, n, newline, starts})
+	b.added = b.added || newline
+}
+
+// run writes what the streams hold until the lane is closed.
+func (l *lane) run() {
+	defer close(l.done)
+	b := newBatch()
+	var e emitter
+	var err error
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		l.mu.Lock()
+		b.reset()
+		l.fillLocked(b, time.Now())
+		look := l.lookLocked()
+		end := l.gone || l.closing && len(b.raw) == 0
+		l.mu.Unlock()
+		switch {
+		case end:
+			return
+		case len(b.raw) == 0:
+			l.sleep(timer, look)
+			continue
+		case err == nil:
+			if err = l.emit(b, &e); err != nil {
+				l.failed(err, l.name)
+			}
+		}
+		for _, p := range b.pieces {
+			if p.stream != &l.own {
+				l.written(p.stream.rank, p.stream.which, p.n)
+			}
+		}
+	}
+}
+
+// sleep returns when the lane is woken or at the time given, if any.
+func (l *lane) sleep(timer *time.Timer, until time.Time) {
+	if until.IsZero() {
+		<-l.wake
+		return
+	}
+	timer.Reset(time.Until(until))
+	select {
+	case <-l.wake:
+	case <-timer.C:
+	}
+}
+
+// emitter is what the text of a batch is made in, and what must be known of the one
+// before.
+type emitter struct {
+	out []byte
+	cr  bool // the last byte was a CR in a tagged line on a terminal
+}
+
+// emit writes b with its tags and newlines.
+func (l *lane) emit(b *batch, e *emitter) error {
+	if l.tags == nil && !b.added {
+		return writeAll(l.w, b.raw)
+	}
+	e.out = e.out[:0]
+	raw := b.raw
+	for _, p := range b.pieces {
+		text := raw[:p.n]
+		raw = raw[p.n:]
+		if p.newline {
+			e.out = append(e.out, '\n')
+		}
+		if l.tags == nil || p.stream == &l.own {
+			e.out = append(e.out, text...)
+			continue
+		}
+		if err := l.emitTagged(text, l.tags[p.stream.rank], p.starts, e); err != nil {
+			return err
+		}
+	}
+	return writeAll(l.w, e.out)
+}
+
+// emitTagged adds lines, each after its tag, to e.out, which it writes when full.
+func (l *lane) emitTagged(p []byte, tag string, starts bool, e *emitter) error {
+	for len(p) > 0 {
+		if len(e.out) >= batchSize {
+			if err := writeAll(l.w, e.out); err != nil {
+				return err
+			}
+			e.out = e.out[:0]
+		}
+		if starts {
+			e.out = append(e.out, tag...)
+			e.cr = false
+		}
+		n := bytes.IndexByte(p, '\n') + 1
+		if n == 0 {
+			n = len(p)
+		}
+		if l.terminal {
+			e.appendOver(p[:n], tag)
+		} else {
+			e.out = append(e.out, p[:n]...)
+		}
+		p = p[n:]
+		starts = true
+	}
+	return nil
+}
+
+// appendOver adds a line, or a part of one, in which the tag comes again after a CR
+// that does not stand before the '\n' or another CR.
+func (e *emitter) appendOver(p []byte, tag string) {
+	for len(p) > 0 {
+		if e.cr && p[0] != '\n' && p[0] != '\r' {
+			e.out = append(e.out, tag...)
+		}
+		n := bytes.IndexByte(p, '\r') + 1
+		e.cr = n > 0
+		if n == 0 {
+			n = len(p)
+		}
+		e.out = append(e.out, p[:n]...)
+		p = p[n:]
+	}
+}
+
+// writeAll writes p. A terminal or pipe that somebody else has made non-blocking (it
+// is shared with other programs) is waited for.
+func writeAll(w io.Writer, p []byte) error {
+	for len(p) > 0 {
+		n, err := w.Write(p)
+		switch {
+		case errors.Is(err, syscall.EAGAIN):
+			<-time.After(5 * time.Millisecond)
+		case err != nil:
+			return err
+		case n < len(p):
+			return io.ErrShortWrite
+		}
+		p = p[n:]
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package output
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// maxOpen bounds the files that are open at a time.
+const maxOpen = 512
+
+// files writes every stream to a file of its own, all from one goroutine: they are
+// in one directory, so on one file system.
+type files struct {
+	dir     string
+	width   int // of the rank in a name
+	written func(rank, which, n int)
+	failed  func(err error, dest string)
+
+	wake chan struct{} // capacity 1
+	done chan struct{} // closed when run has ended
+
+	mu      sync.Mutex
+	streams [3][]file // guarded by mu, as what follows
+	dirty   []*file   // those that have bytes to write, or must be closed, in order
+	closing bool      // nothing more comes
+	gone    bool      // nobody waits for what is left
+
+	open []*file // of run; oldest first
+}
+
+// file is one stream and its file.
+type file struct {
+	ring
+	queued, ended bool
+	rank, which   int
+
+	f   *os.File // of run; nil while not open
+	err error    // of run; the first one
+}
+
+// newFiles makes o.Dir and an empty file for each stream in it.
+func newFiles(o Options) (*files, error) {
+	fs := &files{
+		dir: o.Dir, width: len(strconv.Itoa(max(1, len(o.Hosts)) - 1)), written: o.Written, failed: o.Failed,
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	if err := os.MkdirAll(fs.dir, 0o777); err != nil {
+		return nil, err
+	}
+	if err := removeOld(fs.dir); err != nil {
+		return nil, err
+	}
+	for _, which := range []int{stdout, stderr} {
+		fs.streams[which] = make([]file, len(o.Hosts))
+		for i := range fs.streams[which] {
+			s := &fs.streams[which][i]
+			s.rank, s.which = i, which
+			// Not through a link, and not into a file of another job that starts now.
+			f, err := os.OpenFile(fs.path(s), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+			if err != nil {
+				return nil, err
+			}
+			if err := f.Close(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return fs, nil
+}
+
+func (fs *files) path(s *file) string {
+	return filepath.Join(fs.dir, fmt.Sprintf("rank.%0*d.%s", fs.width, s.rank, [...]string{stdout: "out", stderr: "err"}[s.which]))
+}
+
+// removeOld removes what an earlier job left in dir.
+func removeOld(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !isOutput(e.Name()) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// isOutput reports whether name is one that newFiles gives.
+func isOutput(name string) bool {
+	n, ok := strings.CutPrefix(name, "rank.")
+	n, out := strings.CutSuffix(n, ".out")
+	n, err := strings.CutSuffix(n, ".err")
+	return ok && out != err && n != "" && strings.Trim(n, "0123456789") == ""
+}
+
+func (fs *files) write(rank, which int, p []byte) {
+	fs.mu.Lock()
+	if s := &fs.streams[which][rank]; !fs.closing {
+		s.push(p)
+		fs.queueLocked(s)
+	}
+	fs.mu.Unlock()
+	fs.poke()
+}
+
+func (fs *files) end(rank, which int) {
+	fs.mu.Lock()
+	fs.endLocked(&fs.streams[which][rank])
+	fs.mu.Unlock()
+	fs.poke()
+}
+
+func (fs *files) endLocked(s *file) {
+	s.ended = true
+	fs.queueLocked(s)
+}
+
+func (fs *files) queueLocked(s *file) {
+	if !s.queued {
+		s.queued = true
+		fs.dirty = append(fs.dirty, s)
+	}
+}
+
+// close ends every stream; run then writes what is left and ends.
+func (fs *files) close() *drain {
+	fs.mu.Lock()
+	for which := range fs.streams {
+		for i := range fs.streams[which] {
+			fs.endLocked(&fs.streams[which][i])
+		}
+	}
+	fs.closing = true
+	fs.mu.Unlock()
+	fs.poke()
+	return &drain{fs.dir, fs.done, fs.quit}
+}
+
+func (fs *files) quit() (left int) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.gone = true
+	for which := range fs.streams {
+		for i := range fs.streams[which] {
+			left += fs.streams[which][i].n
+		}
+	}
+	return left
+}
+
+func (fs *files) poke() {
+	select {
+	case fs.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run writes what the streams hold until fs is closed.
+func (fs *files) run() {
+	defer close(fs.done)
+	var todo []*file
+	buf := make([]byte, 0, batchSize)
+	for {
+		fs.mu.Lock()
+		todo, fs.dirty = fs.dirty, todo[:0]
+		end := fs.gone || fs.closing && len(todo) == 0
+		fs.mu.Unlock()
+		if end {
+			return
+		}
+		if len(todo) == 0 {
+			<-fs.wake
+		}
+		for _, s := range todo {
+			buf = fs.step(s, buf[:0])
+		}
+	}
+}
+
+// step writes a piece of what s holds, or closes it at its end; buf is for use.
+func (fs *files) step(s *file, buf []byte) []byte {
+	fs.mu.Lock()
+	n := min(s.n, batchSize)
+	buf = s.appendFirst(buf, n)
+	s.drop(n)
+	s.queued = false
+	if s.n > 0 {
+		fs.queueLocked(s)
+	}
+	last, gone := s.ended && s.n == 0, fs.gone
+	fs.mu.Unlock()
+	if gone {
+		return buf
+	}
+	if n > 0 {
+		fs.try(s, func() error { return fs.put(s, buf) })
+		fs.written(s.rank, s.which, n)
+	}
+	if last && s.f != nil {
+		fs.shut(s)
+	}
+	return buf
+}
+
+// try runs f unless the file has failed before, and tells of a first failure.
+func (fs *files) try(s *file, f func() error) {
+	if s.err != nil {
+		return
+	}
+	if s.err = f(); s.err != nil {
+		fs.failed(s.err, fs.path(s))
+	}
+}
+
+func (fs *files) put(s *file, p []byte) error {
+	if s.f == nil {
+		for len(fs.open) >= maxOpen {
+			fs.shut(fs.open[0])
+		}
+		f, err := os.OpenFile(fs.path(s), os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return err
+		}
+		s.f = f
+		fs.open = append(fs.open, s)
+	}
+	return writeAll(s.f, p)
+}
+
+// shut closes the file, which a later put opens again.
+func (fs *files) shut(s *file) {
+	f := s.f
+	s.f = nil
+	for i, o := range fs.open {
+		if o == s {
+			fs.open = append(fs.open[:i], fs.open[i+1:]...)
+			break
+		}
+	}
+	fs.try(s, f.Close) // some file systems tell of a full disk only here
+}
