@@ -1,0 +1,25 @@
+# What a newcomer types. Longer logic is in scripts/.
+GO ?= go
+
+.PHONY: build run test test-slow fuzz bench clean
+
+build: # static programs, in bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bin/ ./cmd/gorun ./examples/...
+
+run: build # an AllReduce over 4 ranks on this machine
+	bin/gorun -np 4 bin/allreduce
+
+test: # all but what is slow; installs by apt what it needs
+	scripts/test quick
+
+test-slow: # what `make test` leaves out
+	scripts/test slow
+
+fuzz: # every fuzz target for a minute: make fuzz FUZZTIME=10m
+	scripts/test fuzz $(or $(FUZZTIME),60s)
+
+bench: # launch figures beside other launchers'
+	scripts/bench-launch
+
+clean:
+	rm -rf bin
