@@ -1,0 +1,169 @@
+package hostfile
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseList(t *testing.T) {
+	tests := []struct{ name, list, want string }{
+		{"bare", "a,b", lines("a slots=1 bare", "b slots=1 bare")},
+		{"counted", "a:4,b:2", lines("a slots=4", "b slots=2")},
+		{"repeats-add", "a,b,a", lines("a slots=2", "b slots=1 bare")},
+		{"counted-repeats-add", "a:4,a,a:2", lines("a slots=7")},
+		{"star", "a:*,b:auto", lines("a", "b")},
+		{"zero", "a:0,b", lines("a slots=0", "b slots=1 bare")},
+		{"user", "ann@a:2", lines("a slots=2 user=ann")},
+		{"range", "gpu[01-02,7]-ib0:8", lines("gpu01-ib0 slots=8", "gpu02-ib0 slots=8", "gpu7-ib0 slots=8")},
+		{"range-repeats", "n[1-3,2]", lines("n1 slots=1 bare", "n2 slots=2", "n3 slots=1 bare")},
+		{"ipv6", "fd00::2,[fd00::3]:2222,[fd00::4]", lines("fd00::2 slots=1 bare", "fd00::3 slots=1 port=2222 bare", "fd00::4 slots=1 bare")},
+		{"ipv6-repeats", "[fd00::3]:2222,fd00:0::3", lines("fd00::3 slots=2 port=2222")},
+		{"blanks-outside", " a:2\n", lines("a slots=2")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			hosts, err := ParseList(tt.list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := render(hosts); got != tt.want {
+				t.Errorf("got\n%swant\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestParseListErrors(t *testing.T) {
+	const emptyHint = "write host1:4,host2:4 with no blank after a comma and no comma at the end"
+	tests := []struct{ name, list, want, hint string }{
+		{"empty", " ", "-H: the list is empty", "write -H host1:4,host2:4"},
+		{"blanks", "a: 2, b: 2", `-H: "a: 2, b: 2": a blank in the list`, "write -H a:2,b:2"},
+		{"blank-separated", "a b:2  c", `-H: "a b:2  c": a blank in the list`, "write -H a,b:2,c"},
+		{"newlines", "a\nb\n", `-H: "a\nb": a blank in the list`, "write -H a,b"},
+		{"blank-in-range", "n[1, 3 - 4]", `-H: "n[1, 3 - 4]": a blank in the list`, "write -H n[1,3-4]"},
+		{"keys-and-blanks", "a slots=2", `-H: "a slots=2": a blank in the list`, "key=value belongs into a hostfile; in -H write host1:4,host2:4"},
+		{"comma-at-end", "a:2,", "-H: item 2: it is empty", emptyHint},
+		{"comma-first", ",a", "-H: item 1: it is empty", emptyHint},
+		{"two-commas", "a,,b", "-H: item 2: it is empty", emptyHint},
+		{"key", "a,b=2", `-H: item 2: "b=2": key=value belongs into a hostfile`, "for slots write b:2"},
+		{"no-number", "a:2,b:", `-H: item 2: "b:": no number after the colon`, "write b:2 without blanks"},
+		{"port", "a:2222", `-H: item 1: "2222": more than 1024 slots; is it a port?`, "in a hostfile write*"},
+		{"range", "a,n[5-3]", `-H: item 2: "5-3": bad range: start is after end`, ""},
+		{"unbalanced", "n[1-2,a", `-H: item 1: "[1-2,a": [ without a ] after it`, "write a range*"},
+		{"unopened", "n1],a", `-H: item 1: "]": ] without a [ before it`, ""},
+		{"control", "a,\x1b@b", `-H: item 2: "\x1b@b": a user's name cannot have*`, ""},
+		{"users-differ", "ann@a,bob@a", `-H: item 2: "a": user "bob" here, "ann" in item 1`, ""},
+		{"star-and-number", "a:*,a:2", `-H: item 2: "a": slots are given in one way here and in another in item 1`, "a name*"},
+		{"too-many", "n[1-65536],m", `-H: item 2: "m": more than 65536 hosts in the list`, ""},
+		{"too-long", strings.Repeat("a,", maxFile), `-H: "a,a,*`, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			hosts, err := ParseList(tt.list)
+			if err == nil {
+				t.Fatalf("got %v; want error %s", hosts, tt.want)
+			}
+			checkError(t, err, tt.want, tt.hint)
+		})
+	}
+}
+
+func TestParseListWhere(t *testing.T) {
+	hosts, err := ParseList("a,n[1-2],a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range []int{1, 2, 2} {
+		if hosts[i].File != ListName || hosts[i].Line != line {
+			t.Errorf("%s: got %s item %d; want -H item %d", hosts[i].Name, hosts[i].File, hosts[i].Line, line)
+		}
+	}
+	_, err = ParseList("aa,b:x")
+	if se := err.(*SyntaxError); se.Col != 6 {
+		t.Errorf("got column %d; want 6", se.Col)
+	}
+}
+
+const filterFile = "gpu1.lab slots=8\ngpu2 slots=8 port=222 user=ann\ngpu3\nGPU4:4\nfd00::2 slots=2\n"
+
+func TestFilter(t *testing.T) {
+	tests := []struct{ name, list, want string }{
+		{"order-of-file", "gpu3,gpu1.lab", lines("gpu1.lab slots=8", "gpu3")},
+		{"bare-keeps-slots", "gpu2", lines("gpu2 slots=8 user=ann port=222")},
+		{"number-lowers", "gpu2:3", lines("gpu2 slots=3 user=ann port=222")},
+		{"one-lowers", "gpu2:1", lines("gpu2 slots=1 user=ann port=222")},
+		{"repeats-lower", "gpu2,gpu2", lines("gpu2 slots=2 user=ann port=222")},
+		{"zero", "gpu2:0", lines("gpu2 slots=0 user=ann port=222")},
+		{"star-keeps", "gpu2:*", lines("gpu2 slots=8 user=ann port=222")},
+		{"number-where-open", "gpu3:5", lines("gpu3 slots=5")},
+		{"same-number", "gpu1.lab:8", lines("gpu1.lab slots=8")},
+		{"user-where-open", "bob@gpu3", lines("gpu3 user=bob")},
+		{"same-user", "ann@gpu2:2", lines("gpu2 slots=2 user=ann port=222")},
+		{"case", "gpu4", lines("GPU4 slots=4")},
+		{"port-where-open", "[fd00:0::2]:2222", lines("fd00::2 slots=2 port=2222")},
+		{"range", "gpu[2-3]", lines("gpu2 slots=8 user=ann port=222", "gpu3")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			hosts, err := Filter(parsed(t, filterFile), listed(t, tt.list))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := render(hosts); got != tt.want {
+				t.Errorf("got\n%swant\n%s", got, tt.want)
+			}
+			if hosts[0].File != "hosts" {
+				t.Errorf("got File %q; want that of the hostfile", hosts[0].File)
+			}
+		})
+	}
+}
+
+func TestFilterErrors(t *testing.T) {
+	tests := []struct{ name, list, want, hint string }{
+		{"absent", "gpu3,gpu9", `-H: item 2: "gpu9": not in hosts`, "the file has gpu1.lab, gpu2, gpu3, GPU4 and 1 more"},
+		{"short-name", "gpu1", `-H: item 1: "gpu1": not in hosts`, "the file has gpu1.lab"},
+		{"long-name", "gpu2.lab", `-H: item 1: "gpu2.lab": not in hosts`, "the file has gpu2"},
+		{"more-slots", "gpu2:9", `-H: item 1: "gpu2": 9 slots here, 8 in hosts:2`, ""},
+		{"other-user", "bob@gpu2", `-H: item 1: "gpu2": user "bob" here, "ann" in hosts:2`, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Filter(parsed(t, filterFile), listed(t, tt.list))
+			checkError(t, err, tt.want, tt.hint)
+		})
+	}
+	_, err := Filter(parsed(t, "[fd00::2]:22"), listed(t, "[fd00::2]:23"))
+	checkError(t, err, `-H: item 1: "fd00::2": port 23 here, 22 in hosts:1`, "")
+	_, err = Filter(nil, listed(t, "a"))
+	checkError(t, err, `-H: item 1: "a": not in the hostfile`, "")
+}
+
+func TestFilterKeepsArguments(t *testing.T) {
+	file, list := parsed(t, filterFile), listed(t, "bob@gpu3:1")
+	before := render(file) + render(list)
+	if _, err := Filter(file, list); err != nil {
+		t.Fatal(err)
+	}
+	if after := render(file) + render(list); after != before {
+		t.Errorf("got arguments\n%swant\n%s", after, before)
+	}
+}
+
+func parsed(t *testing.T, text string) []Host {
+	t.Helper()
+	hosts, err := Parse("hosts", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hosts
+}
+
+func listed(t *testing.T, list string) []Host {
+	t.Helper()
+	hosts, err := ParseList(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hosts
+}
