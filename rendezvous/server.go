@@ -1,5 +1,24 @@
 package rendezvous
 
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// helloTimeout is how long a connection may take to say hello.
+const helloTimeout = 5 * time.Second
+
+// acceptPause is how long a Server waits when the system has no file descriptor or
+// memory for a connection.
+const acceptPause = 50 * time.Millisecond
+
 // ServerConfig is what a host's Server must know of the job. All fields are needed.
 type ServerConfig struct {
 	Secret []byte // SecretLen bytes
@@ -7,22 +26,289 @@ type ServerConfig struct {
 	UID    int    // only processes of this user are served
 
 	// Send passes a request to the head. It must not block or call the Server, and
-	// must keep the order of calls, which come one at a time. It takes over r.
+	// must keep the order of calls, which come one at a time and not after Close.
+	// r.Value must not be changed.
 	Send func(r Request)
 }
 
 // Server serves the ranks of one host on a unix socket. Its methods are safe for
 // concurrent use.
-type Server struct{}
+//
+// What a client can do to it is bounded: a rank has at most 64 connections and 1024
+// requests waiting; connections that have not said hello are closed after 5 seconds,
+// or earlier, oldest first, when there are too many.
+type Server struct {
+	uid      int
+	listener *net.UnixListener
+	done     chan struct{}
+	wake     chan struct{} // the hub's next tick may have changed
+	running  sync.WaitGroup
+
+	mu        sync.Mutex
+	hub       *hub               // guarded by mu
+	peers     map[*peer]struct{} // guarded by mu
+	strangers *list.List         // guarded by mu; peers before hello, oldest first
+	most      int                // of strangers
+	closed    bool               // guarded by mu
+}
 
 // Listen starts a Server on a new socket at path, of mode 0600. The directory that
 // holds it must belong to cfg.UID, with mode 0700; path has at most MaxPath bytes.
-func Listen(path string, cfg ServerConfig) (*Server, error) { return nil, ErrGone }
+func Listen(path string, cfg ServerConfig) (*Server, error) {
+	if err := cfg.check(path); err != nil {
+		return nil, err
+	}
+	if err := checkDir(filepath.Dir(path), cfg.UID); err != nil {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	s := newServer(cfg)
+	s.listener = l
+	s.running.Go(s.accept)
+	s.running.Go(s.tick)
+	return s, nil
+}
+
+func newServer(cfg ServerConfig) *Server {
+	return &Server{
+		uid: cfg.UID, done: make(chan struct{}), wake: make(chan struct{}, 1),
+		hub: newHub(cfg.Secret, cfg.Ranks, cfg.Send), peers: map[*peer]struct{}{},
+		strangers: list.New(), most: 256 + 2*len(cfg.Ranks),
+	}
+}
+
+func (c *ServerConfig) check(path string) error {
+	switch {
+	case len(path) > MaxPath:
+		return fmt.Errorf("store: path %q has %d bytes; the limit is %d", path, len(path), MaxPath)
+	case len(c.Secret) != SecretLen:
+		return fmt.Errorf("store: secret of %d bytes; want %d", len(c.Secret), SecretLen)
+	case len(c.Ranks) == 0:
+		return errors.New("store: no ranks to serve")
+	case c.Send == nil:
+		return errors.New("store: no way to the head")
+	}
+	return nil
+}
+
+// checkDir makes sure that nobody else can come near the socket, not even in the
+// moment before its mode is set.
+func checkDir(dir string, uid int) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("store: %q is not a directory", dir)
+	case !ok || int(st.Uid) != uid:
+		return fmt.Errorf("store: directory %q does not belong to user %d", dir, uid)
+	case info.Mode().Perm() != 0o700:
+		return fmt.Errorf("store: directory %q has mode %#o; want 0700", dir, info.Mode().Perm())
+	}
+	return nil
+}
 
 // Deliver takes a reply of the head. It does not block on ranks, takes over r, and
 // ignores a reply that nobody waits for.
-func (s *Server) Deliver(r Reply) {}
+func (s *Server) Deliver(r Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.hub.deliver(time.Now(), r)
+		s.poke()
+	}
+}
 
 // Close removes the socket, closes all connections (waiting clients get ErrGone)
 // and returns when every goroutine of the Server has ended.
-func (s *Server) Close() error { return nil }
+func (s *Server) Close() error {
+	err := s.listener.Close()
+	s.shut()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) shut() {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.done)
+	}
+	for p := range s.peers {
+		p.conn.Close()
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+// poke lets the tick loop look at the time again.
+func (s *Server) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Server) accept() {
+	for {
+		conn, err := s.listener.AcceptUnix()
+		switch {
+		case err == nil:
+			s.admit(conn)
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			if !s.pause(acceptPause) {
+				return
+			}
+		}
+	}
+}
+
+// pause waits for d; it reports false when the Server is being closed.
+func (s *Server) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-s.done:
+		return false
+	}
+}
+
+// admit checks who is at the other end of conn, and serves it.
+func (s *Server) admit(conn *net.UnixConn) {
+	uid, err := peerUID(conn)
+	if err == nil && uid == s.uid {
+		s.serve(conn)
+		return
+	}
+	// A new socket's buffer takes a line, so this does not wait.
+	conn.SetWriteDeadline(time.Now().Add(acceptPause))
+	conn.Write(refusal(0, invalid("this store serves user %d; you are user %d", s.uid, uid)).Append(nil))
+	conn.Close()
+}
+
+// serve starts the goroutines of a connection. When too many have not said hello,
+// the oldest of them must go: they cost memory, and who is honest says it at once.
+func (s *Server) serve(conn net.Conn) {
+	p := newPeer(conn)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		conn.Close()
+		return
+	}
+	if s.strangers.Len() >= s.most {
+		s.strangers.Remove(s.strangers.Front()).(*peer).conn.Close()
+	}
+	p.stranger = s.strangers.PushBack(p)
+	s.peers[p] = struct{}{}
+	s.running.Go(func() { s.run(p) })
+}
+
+// run reads p's requests until it leaves.
+func (s *Server) run(p *peer) {
+	var writer sync.WaitGroup
+	writer.Go(p.write)
+	s.read(p)
+	s.mu.Lock()
+	if !s.closed {
+		s.hub.leave(time.Now(), &p.session)
+		s.poke()
+	}
+	s.known(p)
+	delete(s.peers, p)
+	s.mu.Unlock()
+	p.finish()
+	writer.Wait()
+	p.conn.Close()
+}
+
+func (s *Server) read(p *peer) {
+	p.conn.SetReadDeadline(time.Now().Add(helloTimeout))
+	for p.room() {
+		r, err := readRequest(p.in, p.session.epoch)
+		if e, ok := errors.AsType[*Error](err); ok {
+			p.answer(refusal(r.ID, e))
+			return
+		}
+		if err != nil || !s.handle(p, r) {
+			return
+		}
+	}
+}
+
+func (s *Server) handle(p *peer, r Request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || !s.hub.handle(time.Now(), &p.session, r) {
+		return false
+	}
+	if p.stranger != nil {
+		s.known(p)
+		p.conn.SetReadDeadline(time.Time{})
+	}
+	if r.Op == opBarrier || r.Op == opCancel {
+		s.poke()
+	}
+	return true
+}
+
+// known takes p out of the strangers; s.mu is held.
+func (s *Server) known(p *peer) {
+	if p.stranger != nil {
+		s.strangers.Remove(p.stranger)
+		p.stranger = nil
+	}
+}
+
+// tick sends the hub's reports when they are due.
+func (s *Server) tick() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-s.wake:
+		case <-timer.C:
+		}
+		s.mu.Lock()
+		s.hub.tick(time.Now())
+		next := s.hub.next()
+		s.mu.Unlock()
+		timer.Stop()
+		if !next.IsZero() {
+			timer.Reset(time.Until(next))
+		}
+	}
+}
+
+func peerUID(conn *net.UnixConn) (int, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *syscall.Ucred
+	var got error
+	err = raw.Control(func(fd uintptr) {
+		cred, got = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err := errors.Join(err, got); err != nil {
+		return 0, err
+	}
+	return int(cred.Uid), nil
+}
