@@ -1,0 +1,145 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/envsync"
+	"gorun/launcher/wire"
+)
+
+// check decides for every rank what it will run and with which environment, and
+// says what stands in the way of any. Equal failures are told once: with Rank -1 if
+// they hold for all ranks of the host, else for the lowest rank, with the number of
+// the others. It may take as long as the file systems it looks at.
+func (j *job) check(session []string, exe string) []wire.Failure {
+	dir := string(j.plan.Dir)
+	if err := checkDir(dir); err != nil {
+		return []wire.Failure{{Rank: -1, Code: codeOurs, Text: err.Error()}}
+	}
+	session = sessionEnv(session, j.plan.Unset, dir)
+	found := programs{dir: dir}
+	var failures []wire.Failure
+	for _, r := range j.ranks {
+		r.env = envsync.Merge(session, texts(j.plan.Env), append(texts(r.plan.Env), "GORUN_EXE="+exe))
+		if err := r.check(&found); err != nil {
+			f := wire.Failure{Rank: r.n, Code: codeOurs, Text: clean(err.Error())}
+			if se, ok := errors.AsType[*startError](err); ok {
+				f.Code = se.code
+			}
+			failures = append(failures, f)
+		}
+	}
+	return fold(failures, len(j.ranks))
+}
+
+// checkDir reports why ranks cannot have dir as their working directory.
+func checkDir(dir string) error {
+	fi, err := os.Stat(dir)
+	switch {
+	case !strings.HasPrefix(dir, "/"):
+		return fmt.Errorf("working directory %q is not absolute", dir)
+	case err != nil:
+		return fmt.Errorf("working directory %q: %w", dir, bare(err))
+	case !fi.IsDir():
+		return fmt.Errorf("working directory %q: is no directory", dir)
+	case unix.Access(dir, unix.X_OK) != nil:
+		return fmt.Errorf("working directory %q: permission denied", dir)
+	}
+	return nil
+}
+
+// sessionEnv is the session's environment as a rank may inherit it: without the
+// plan's unset names, and with PWD naming the working directory, which is not the
+// session's.
+func sessionEnv(session, unset []string, dir string) []string {
+	out := slices.DeleteFunc(slices.Clone(session), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return name == "PWD" || name == "OLDPWD" || slices.Contains(unset, name)
+	})
+	return append(out, "PWD="+dir)
+}
+
+// check finds the rank's program, and refuses strings that no exec would take.
+func (r *rank) check(found *programs) error {
+	for i, s := range r.argv {
+		if strings.IndexByte(s, 0) >= 0 {
+			return cannotRun("argument %d has a NUL byte", i)
+		}
+	}
+	for _, v := range r.env {
+		if strings.IndexByte(v, 0) >= 0 {
+			name, _, _ := strings.Cut(v, "=")
+			return cannotRun("environment variable %q has a NUL byte", name)
+		}
+	}
+	if err := envsync.CheckSize(r.argv, r.env); err != nil {
+		return &startError{codeCannotRun, err.Error()}
+	}
+	path, hasPath := lookup(r.env, "PATH")
+	var err error
+	r.path, err = found.find(programKey{r.argv[0], path, hasPath})
+	return err
+}
+
+// programs remembers what was found: ranks mostly run the same program.
+type programs struct {
+	dir   string
+	known map[programKey]foundProgram
+}
+
+type programKey struct {
+	name, path string
+	hasPath    bool
+}
+
+type foundProgram struct {
+	path string
+	err  error
+}
+
+func (p *programs) find(k programKey) (string, error) {
+	f, ok := p.known[k]
+	if !ok {
+		f.path, f.err = findProgram(k.name, p.dir, k.path, k.hasPath)
+		if p.known == nil {
+			p.known = map[programKey]foundProgram{}
+		}
+		p.known[k] = f
+	}
+	return f.path, f.err
+}
+
+// fold tells equal failures once; ranks is how many this host has.
+func fold(failures []wire.Failure, ranks int) []wire.Failure {
+	type reason struct {
+		code int
+		text string
+	}
+	groups := map[reason][]int{}
+	var order []reason
+	for _, f := range failures {
+		k := reason{f.Code, f.Text}
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], f.Rank)
+	}
+	var out []wire.Failure
+	for _, k := range order {
+		f := wire.Failure{Rank: slices.Min(groups[k]), Code: k.code, Text: k.text}
+		switch n := len(groups[k]); {
+		case n == ranks:
+			f.Rank = -1
+		case n > 1:
+			f.Text += fmt.Sprintf(" (and %d more ranks here)", n-1)
+		}
+		out = append(out, f)
+	}
+	return out
+}

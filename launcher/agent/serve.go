@@ -1,0 +1,272 @@
+// Package agent runs one host's ranks for the head and reports everything they do.
+//
+// One process per host, gorun itself, does it at the end of a byte stream: it says
+// hello, is told a plan, prepares and starts the ranks, carries their output and
+// stdin against credit, and ends when the head says so or when the stream ends for
+// any other reason. Either way it first stops every process that descends from it
+// and removes every file of the job. It decides nothing about the job as a whole,
+// and knows nothing of ssh.
+//
+// The agent is the subreaper of all it starts, and never reaps a rank's first
+// process before that process's group is gone; so it can always find what it has
+// to end, and never signals what is not the job's. When the agent itself is killed
+// the kernel kills the ranks' first processes, and Sweep, in another process, what
+// they have left.
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/launcher/wire"
+	"gorun/rendezvous"
+)
+
+// Exit codes of the agent's own process.
+const (
+	exitDone  = 0
+	exitLost  = 1 // the link ended, or what came was no frame
+	exitUsage = 2
+)
+
+const (
+	defaultLost = 30 * time.Second // lost-after until a plan says otherwise
+	joinLimit   = time.Second      // for goroutines that may hang in the kernel
+)
+
+// Config says what Serve has to know of its process. All fields but Remove and Log
+// are needed.
+type Config struct {
+	Nonce   string    // the head's, repeated in the first line
+	Exe     string    // path of this binary, for GORUN_EXE
+	Remove  string    // directory to remove at the end: a fallback install directory
+	Environ []string  // the session's environment
+	Log     io.Writer // gets a line when the agent ends without being asked to; nil: nobody
+}
+
+// agent is the state of one Serve.
+type agent struct {
+	cfg   Config
+	r     io.Reader
+	w     io.Writer
+	out   *wire.Sender
+	end   *ending
+	fork  *forker
+	port  heldPort
+	claim claim
+	alien map[int]bool // children that this process had at its start
+
+	plans  chan *job      // capacity 1: from the link
+	starts chan time.Time // capacity 1: from the link
+	over   chan struct{}  // closed when the background goroutines shall end
+	read   chan struct{}  // closed when the link's reader has ended
+	grace  atomic.Int64   // the plan's, for a stop of our own
+	lost   atomic.Int64   // the plan's lost-after
+	heard  atomic.Int64   // nanoseconds since began, when a frame last came
+	paused atomic.Bool    // the head is suspended
+	job    atomic.Pointer[job]
+	store  atomic.Pointer[rendezvous.Server]
+	began  time.Time
+}
+
+// Serve runs one host's ranks for the head, which is at the other end of r and w,
+// and returns the exit code for this process when none of it is left: 0 if the head
+// asked for the end, else the reason is written to cfg.Log. It blocks for the life
+// of the job; when ctx ends, or SIGTERM, SIGINT or SIGHUP comes, it stops the ranks
+// on its own.
+//
+// Serve owns its process: it becomes a subreaper, handles signals, raises limits,
+// and reaps all children. It is to be called once, and the process is to end after
+// it. It closes r and w if they can be closed; if not, a goroutine that is blocked
+// in them stays behind.
+func Serve(ctx context.Context, r io.Reader, w io.Writer, cfg Config) int {
+	a := newAgent(r, w, cfg)
+	signals := catchSignals()
+	defer signals.stop()
+	if err := ownProcess(); err != nil {
+		return a.fail(err)
+	}
+	if _, err := io.WriteString(w, wire.Hail(cfg.Nonce)+"\n"); err != nil {
+		return a.fail(err)
+	}
+	a.out, a.port, a.fork = wire.NewSender(w), holdPort(), newForker()
+	a.out.SendMessage(wire.Message{Hello: hello(cfg.Environ, a.port.port)})
+	go a.readLink()
+	watched := make(chan struct{})
+	go func() { defer close(watched); a.watch(ctx, signals) }()
+	done := a.run()
+	why, code := a.end.reason()
+	if !a.leave(done) && code == exitDone {
+		why, code = "link lost before the end was told", exitLost
+	}
+	close(a.over)
+	<-watched
+	if why != "" {
+		return a.exit(why, code)
+	}
+	return code
+}
+
+func newAgent(r io.Reader, w io.Writer, cfg Config) *agent {
+	a := &agent{
+		cfg: cfg, r: r, w: w, end: newEnding(), began: time.Now(),
+		plans: make(chan *job, 1), starts: make(chan time.Time, 1),
+		over: make(chan struct{}), read: make(chan struct{}), alien: map[int]bool{},
+	}
+	if hasChildren() {
+		for _, pid := range children() {
+			a.alien[pid] = true
+		}
+	}
+	a.lost.Store(int64(defaultLost))
+	return a
+}
+
+// ownProcess makes descriptors that were inherited close on exec, and orphans ours.
+func ownProcess() error {
+	if unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC) != nil { // Linux before 5.11
+		for _, fd := range openFiles() {
+			unix.CloseOnExec(fd)
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become child subreaper: %w", err)
+	}
+	return nil
+}
+
+func (a *agent) fail(err error) int { return a.exit(err.Error(), exitLost) }
+
+func (a *agent) exit(why string, code int) int {
+	if a.cfg.Log != nil {
+		fmt.Fprintf(a.cfg.Log, "gorun agent: %s\n", clean(why))
+	}
+	return code
+}
+
+// run takes the job through its phases, cleans up, and returns the last message.
+func (a *agent) run() wire.Done {
+	select {
+	case j := <-a.plans:
+		return a.cleanUp(a.runJob(j))
+	case <-a.end.begun:
+		return a.cleanUp(nil)
+	}
+}
+
+// runJob returns when the end was ordered; nil if no rank was started until then.
+func (a *agent) runJob(j *job) *running {
+	if !j.plan.HoldPort {
+		a.port.drop()
+	}
+	failures := a.prepare(j)
+	if isClosed(a.end.begun) {
+		return nil
+	}
+	a.out.SendMessage(wire.Message{Prepared: &wire.Prepared{Failures: failures}})
+	if len(failures) > 0 {
+		<-a.end.begun // nothing else can come
+		return nil
+	}
+	select {
+	case at := <-a.starts:
+		return a.start(j, at)
+	case <-a.end.begun:
+		return nil
+	}
+}
+
+// prepare makes this host ready for its ranks, and says why if it cannot be.
+func (a *agent) prepare(j *job) []wire.Failure {
+	p := j.plan
+	if err := a.claim.take(j.id, p.Node, p.Hosts); err != nil {
+		return []wire.Failure{{Rank: -1, Code: codeOurs, Text: err.Error()}}
+	}
+	var ranks []int
+	for _, r := range j.ranks {
+		ranks = append(ranks, r.n)
+	}
+	store, err := rendezvous.Listen(a.claim.dir+"/store", rendezvous.ServerConfig{
+		Secret: p.Secret, Ranks: ranks, UID: unix.Geteuid(),
+		Send: func(r rendezvous.Request) { a.out.Send(wire.Frame{Kind: wire.Store, Payload: r.Append(nil)}) },
+	})
+	if err != nil {
+		return []wire.Failure{{Rank: -1, Code: codeOurs, Text: fmt.Sprintf("store: %v", err)}}
+	}
+	a.store.Store(store)
+	raiseLimits()
+	found := make(chan []wire.Failure, 1)
+	go func() { found <- j.check(a.cfg.Environ, a.cfg.Exe) }() // a dead file server may hold it up for ever
+	select {
+	case failures := <-found:
+		return failures
+	case <-a.end.begun:
+		return nil
+	}
+}
+
+// start forks the ranks and returns, when the end was ordered, what is running.
+func (a *agent) start(j *job, at time.Time) *running {
+	run := &running{job: j, shm: newShmWatch(a.claim.dir, j.descendants), forked: make(chan struct{}), quit: make(chan struct{}), looked: make(chan struct{})}
+	go func() { defer close(run.looked); run.shm.run(run.quit) }()
+	a.fork.work <- func() {
+		defer close(run.forked)
+		j.start(at, func(s wire.Started) { a.out.SendMessage(wire.Message{Started: &s}) })
+	}
+	<-a.end.begun
+	return run
+}
+
+// running is a job whose ranks have been started.
+type running struct {
+	job    *job
+	shm    *shmWatch
+	forked chan struct{} // closed when all ranks have been forked
+	quit   chan struct{} // closed to stop shm
+	looked chan struct{} // closed when shm has stopped
+}
+
+// leave says goodbye, and joins what Serve has started as far as that is possible.
+// It reports whether the head has been told.
+func (a *agent) leave(done wire.Done) (told bool) {
+	close(a.fork.work)
+	if !isClosed(a.end.gone) {
+		a.out.SendMessage(wire.Message{Done: &done})
+	}
+	sent := make(chan struct{})
+	var err error // of the sender; valid when sent is closed
+	go func() {
+		defer close(sent)
+		err = a.out.Close()
+	}()
+	told = joined(sent, a.end.gone, time.Duration(a.lost.Load())) && err == nil
+	a.closeLink()
+	joined(a.read, nil, joinLimit)
+	joined(sent, nil, joinLimit)
+	return told
+}
+
+// joined waits until c is closed, or cut is, or the time is over. It reports the first.
+func joined(c, cut <-chan struct{}, limit time.Duration) bool {
+	select {
+	case <-c:
+		return true
+	case <-cut:
+	case <-time.After(limit):
+	}
+	return false
+}
+
+// closeLink ends whatever reads or writes it.
+func (a *agent) closeLink() {
+	for _, x := range []any{a.w, a.r} {
+		if c, ok := x.(io.Closer); ok {
+			c.Close()
+		}
+	}
+}
