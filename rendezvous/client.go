@@ -44,6 +44,9 @@ func (c *Client) Get(ctx context.Context, key string) ([]byte, error) {
 // GetFrom is Get of a key that rank is to write; an error at the deadline names
 // that rank and its host.
 func (c *Client) GetFrom(ctx context.Context, key string, rank int) ([]byte, error) {
+	if rank < 0 || rank >= c.Size() {
+		return nil, invalid("get %q: no rank %d in a job of %d", key, rank, c.Size())
+	}
 	return c.do(ctx, Request{Op: opGet, Key: key, From: &rank})
 }
 

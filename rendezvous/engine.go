@@ -92,11 +92,8 @@ func (e *Engine) Handle(now time.Time, host int, r Request) []Routed {
 	return e.cancel(origin{host, r.ID})
 }
 
-// checkRanks returns what is wrong with the ranks that r names, or nil.
+// checkRanks returns what is wrong with the ranks that r reports, or nil.
 func (e *Engine) checkRanks(host int, r *Request) *Error {
-	if r.From != nil && (*r.From < 0 || *r.From >= len(e.hostOf)) {
-		return invalid("from %d: the job has %d ranks", *r.From, len(e.hostOf))
-	}
 	for _, list := range [][]int{r.Missing, r.Left} {
 		for _, rank := range list {
 			if rank < 0 || rank >= len(e.hostOf) || e.hostOf[rank] != host {

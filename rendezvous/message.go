@@ -202,6 +202,8 @@ func (r *Request) check() *Error {
 		return &Error{Code: CodeLimit, Text: fmt.Sprintf("a key of %d bytes; the limit is %d", len(r.Key), MaxKey)}
 	case !utf8.ValidString(r.Key):
 		return invalid("key %q is not UTF-8", r.Key)
+	case r.From != nil && *r.From < 0:
+		return invalid("from %d is negative", *r.From)
 	case r.Op != opPut && len(r.Value) > 0:
 		return invalid("%s with a value", r.Op)
 	}

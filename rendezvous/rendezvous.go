@@ -44,6 +44,7 @@
 // name is free again, and a rank that enters it enters the next barrier of that
 // name: it does not matter which of the rank's processes enters, or how many there
 // were before. A rank that enters a barrier in which it waits already gets an error.
+// A client that is killed in the very moment of the release may count as present.
 package rendezvous
 
 import (

@@ -12,10 +12,10 @@ const (
 	maxRanges = 16
 )
 
-// rankText names a rank and its host.
+// rankText names a rank and its host. The rank may be one that a program made up.
 func (e *Engine) rankText(rank int) string {
 	if rank < 0 || rank >= len(e.hostOf) {
-		return fmt.Sprintf("rank %d", rank)
+		return fmt.Sprintf("rank %d (of %d)", rank, len(e.hostOf))
 	}
 	return fmt.Sprintf("rank %d on %s", rank, e.hosts[e.hostOf[rank]])
 }
