@@ -37,9 +37,9 @@ func newLink(conn net.Conn, rank, size int) (*link, error) {
 		gone: make(chan struct{}), answers: map[uint64]chan Reply{},
 	}
 	hello := Request{Op: opHello, Rank: rank}
-	if _, err := conn.Write(hello.Append(nil)); err != nil {
-		return nil, err
-	}
+	// An agent that refuses at once may have closed already: its reason can be read
+	// though hello cannot be written.
+	conn.Write(hello.Append(nil))
 	r, err := readReply(l.in)
 	if err != nil {
 		return nil, err

@@ -90,10 +90,14 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if e.Waited > 0 {
-		return fmt.Sprintf("%s (waited %g s)", e.Text, e.Waited.Round(time.Millisecond).Seconds())
+	if e.Waited <= 0 {
+		return e.Text
 	}
-	return e.Text
+	unit := 10 * time.Millisecond
+	if e.Waited > 2*time.Second {
+		unit = 100 * time.Millisecond
+	}
+	return fmt.Sprintf("%s (waited %g s)", e.Text, e.Waited.Round(unit).Seconds())
 }
 
 // ErrGone is returned by a Client whose connection to the agent has ended, and by
