@@ -1,0 +1,367 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAllReduce(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 4)
+	e := gorun(t, []string{"-np", "16", "-hostfile", hostfile(t, nodes, "slots=4"), "allreduce"})
+	e.want(t, 0)
+	var digest string
+	for rank := range 16 {
+		i := slices.IndexFunc(lines(e.stdout), func(l string) bool {
+			return strings.HasPrefix(l, fmt.Sprintf("rank %d ", rank)) || strings.HasPrefix(l, fmt.Sprintf("rank %d:", rank)) || strings.Contains(l, fmt.Sprintf("rank %d of 16", rank))
+		})
+		if i < 0 {
+			t.Fatalf("rank %d does not say what it computed:\n%s", rank, e.stdout)
+		}
+		_, id, ok := strings.Cut(lines(e.stdout)[i], "id ")
+		if !ok || digest != "" && id != digest {
+			t.Errorf("rank %d: unique ID %q; want that of rank 0, %q", rank, id, digest)
+		}
+		digest = id
+	}
+}
+
+// place is what a rank says of where it is.
+type place struct {
+	rank, size, local, localSize, node int
+	host                               string
+}
+
+const sayPlace = `echo place $GORUN_RANK $GORUN_SIZE $GORUN_LOCAL_RANK $GORUN_LOCAL_SIZE $GORUN_NODE_RANK $(hostname)`
+
+// places reads what sayPlace printed, sorted by rank.
+func places(t *testing.T, stdout string) []place {
+	t.Helper()
+	var all []place
+	for _, line := range lines(stdout) {
+		var p place
+		if _, err := fmt.Sscanf(line, "place %d %d %d %d %d %s", &p.rank, &p.size, &p.local, &p.localSize, &p.node, &p.host); err != nil {
+			t.Fatalf("a rank printed %q: %v", line, err)
+		}
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b place) int { return a.rank - b.rank })
+	return all
+}
+
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	file := hostfile(t, nodes, "slots=4")
+	list := strings.Join(nodes, ",")
+	tests := []struct {
+		name string
+		args []string
+		want []int // ranks of each host
+	}{
+		{"hostfile", []string{"-np", "6", "-hostfile", file}, []int{4, 2}},
+		{"all-slots", []string{"-hostfile", file}, []int{4, 4}},
+		{"per-host", []string{"-ppn", "2", "-hostfile", file}, []int{2, 2}},
+		{"host-list", []string{"-H", nodes[0] + ":3," + nodes[1] + ":2"}, []int{3, 2}},
+		{"bare-names", []string{"-H", list}, []int{1, 1}},
+		{"list-selects-from-file", []string{"-hostfile", file, "-H", nodes[1]}, []int{0, 4}},
+		{"oversubscribed", []string{"-np", "4", "--oversubscribe", "-H", list}, []int{2, 2}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := gorun(t, sh(tt.args, sayPlace))
+			e.want(t, 0)
+			got := map[string]int{}
+			for i, p := range places(t, e.stdout) {
+				if p.rank != i || p.local != got[p.host] {
+					t.Errorf("got %+v; want rank %d, local rank %d: ranks go host by host", p, i, got[p.host])
+				}
+				got[p.host]++
+			}
+			want := map[string]int{}
+			for i, n := range tt.want {
+				if n > 0 {
+					want[nodes[i]] = n
+				}
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("ranks by host: got %v; want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestLocalAndRemote(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 1)
+	e := gorun(t, sh([]string{"-H", "localhost," + nodes[0]}, sayPlace))
+	e.want(t, 0)
+	all := places(t, e.stdout)
+	if len(all) != 2 || all[0].host != "node0" || all[1].host != nodes[0] {
+		t.Errorf("got %+v; want node0, %s", all, nodes[0])
+	}
+}
+
+func TestOneEnvironment(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 3)
+	args := []string{"-hostfile", hostfile(t, nodes, "slots=2"), "-x", "NCCL_DEBUG=INFO", "-genv", "NCCL_IB_HCA", "mlx5_0,mlx5_1"}
+	e := gorun(t, sh(args, `echo $GORUN_ENV_DIGEST $NCCL_DEBUG $NCCL_IB_HCA $NCCL_SOCKET_IFNAME $MASTER_PORT $GORUN_BACKEND`), variable("NCCL_SOCKET_IFNAME=eth0"))
+	e.want(t, 0)
+	got := lines(e.stdout)
+	if len(got) != 6 {
+		t.Fatalf("got %d lines; want 6:\n%s", len(got), e.stdout)
+	}
+	for _, line := range got {
+		if line != got[0] {
+			t.Errorf("ranks differ: %q and %q", got[0], line)
+		}
+	}
+	fields := strings.Fields(got[0])
+	if len(fields) != 6 || len(fields[0]) != 16 || !slices.Equal(fields[1:4], []string{"INFO", "mlx5_0,mlx5_1", "eth0"}) {
+		t.Errorf("got %q; want a digest of 16 digits, INFO mlx5_0,mlx5_1 eth0, a port, a backend", got[0])
+	}
+}
+
+func TestArgumentsUnchanged(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 1)
+	args := []string{"plain", "", "two words", `it's "quoted"`, "new\nline", "$HOME `id` $(id)", `back\slash`, "bang!", "*", "~", "-np", "--", "tab\tand\rreturn",
+		"\xff\xfe\x80", "ü€😀", "a=b;c&d|e>f", strings.Repeat("long", 20000)}
+	for _, where := range []string{"localhost", nodes[0]} {
+		name := "remote"
+		if where == "localhost" {
+			name = "local"
+		}
+		t.Run(name, func(t *testing.T) {
+			e := gorun(t, append([]string{"-H", where, "printf", `%s\0`}, args...))
+			e.want(t, 0)
+			if want := strings.Join(args, "\x00") + "\x00"; e.stdout != want {
+				t.Errorf("got %q; want %q", shorten(e.stdout), shorten(want))
+			}
+		})
+	}
+}
+
+func TestEnvironmentBytesUnchanged(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 1)
+	const value = "a 'b' \"c\"\n$HOME \xff\\!"
+	e := gorun(t, sh([]string{"-H", nodes[0], "-x", "ODD=" + value}, `printf %s "$ODD"`))
+	e.want(t, 0)
+	if e.stdout != value {
+		t.Errorf("got %q; want %q", e.stdout, value)
+	}
+}
+
+func TestStdin(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	text := strings.Repeat("0123456789abcdef\n", 200_000) // more than any buffer on the way
+	list := strings.Join(nodes, ",")
+	tests := []struct {
+		name string
+		args []string
+		want string // bytes read by each rank
+	}{
+		{"rank-0", nil, fmt.Sprintf("0 %d\n1 0\n", len(text))},
+		{"rank-1", []string{"--stdin", "1"}, fmt.Sprintf("0 0\n1 %d\n", len(text))},
+		{"all", []string{"--stdin", "all"}, fmt.Sprintf("0 %d\n1 %d\n", len(text), len(text))},
+		{"none", []string{"--stdin", "none"}, "0 0\n1 0\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := gorun(t, sh(append([]string{"-H", list}, tt.args...), `echo $GORUN_RANK $(wc -c)`), input(strings.NewReader(text)))
+			e.want(t, 0)
+			got := lines(e.stdout)
+			slices.Sort(got)
+			if s := strings.Join(got, "\n") + "\n"; s != tt.want {
+				t.Errorf("got %q; want %q", s, tt.want)
+			}
+		})
+	}
+}
+
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	file := hostfile(t, nodes, "slots=4")
+	const speak = `i=0; while [ $i -lt 500 ]; do echo "rank $GORUN_RANK says line $i in one piece"; echo "rank $GORUN_RANK errs $i" >&2; i=$((i + 1)); done`
+
+	t.Run("whole-lines", func(t *testing.T) {
+		e := gorun(t, sh([]string{"-hostfile", file}, speak))
+		e.want(t, 0)
+		wantLines(t, e.stdout, 8*500, `rank %d says line %d in one piece`)
+		wantLines(t, e.stderr, 8*500, `rank %d errs %d`)
+	})
+	t.Run("tagged", func(t *testing.T) {
+		e := gorun(t, sh([]string{"-hostfile", file, "-l"}, speak))
+		e.want(t, 0)
+		for rank := range 8 {
+			tag := fmt.Sprintf("[%d %s] rank %d says", rank, nodes[rank/4], rank)
+			if n := strings.Count(e.stdout, tag); n != 500 {
+				t.Errorf("%q begins %d lines; want 500", tag, n)
+			}
+		}
+	})
+	t.Run("files", func(t *testing.T) {
+		dir := filepath.Join(shared(t), "out")
+		e := gorun(t, sh([]string{"-hostfile", file, "--output-dir", dir}, `printf 'no newline \0 %s' $GORUN_RANK; echo err $GORUN_RANK >&2`))
+		e.want(t, 0)
+		if e.stdout != "" || e.stderr != "" {
+			t.Errorf("stdout %q, stderr %q; want nothing", e.stdout, e.stderr)
+		}
+		for rank := range 8 {
+			wantFile(t, filepath.Join(dir, fmt.Sprintf("rank.%d.out", rank)), fmt.Sprintf("no newline \x00 %d", rank))
+			wantFile(t, filepath.Join(dir, fmt.Sprintf("rank.%d.err", rank)), fmt.Sprintf("err %d\n", rank))
+		}
+	})
+	t.Run("one-rank-bytes", func(t *testing.T) {
+		e := gorun(t, []string{"-H", nodes[0], "head", "-c", "3000000", "/bin/bash"})
+		e.want(t, 0)
+		binary, err := os.ReadFile("/bin/bash")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.stdout != string(binary[:min(len(binary), 3000000)]) {
+			t.Errorf("%d bytes that are not those of the file", len(e.stdout))
+		}
+	})
+}
+
+// wantLines checks that text has n lines, each made of the format with a rank and a number.
+func wantLines(t *testing.T, text string, n int, format string) {
+	t.Helper()
+	got := lines(text)
+	if len(got) != n {
+		t.Errorf("%d lines; want %d", len(got), n)
+	}
+	for _, line := range got {
+		var rank, i int
+		if _, err := fmt.Sscanf(line, format, &rank, &i); err != nil || fmt.Sprintf(format, rank, i) != line {
+			t.Fatalf("%q is no whole line", line)
+		}
+	}
+}
+
+func wantFile(t *testing.T, path, want string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("%s: got %q; want %q", filepath.Base(path), got, want)
+	}
+}
+
+func TestTwoJobsAtOnce(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 3)
+	file := hostfile(t, nodes, "slots=2")
+	script := `$GORUN_EXE store barrier start >&2 && sleep 1 && ls -d /tmp/gorun-* | wc -l; $GORUN_EXE store barrier end >&2; ` + `echo job $1`
+	first := start(t, append(sh([]string{"-hostfile", file}, script), "sh", "one"))
+	second := start(t, append(sh([]string{"-hostfile", file}, script), "sh", "two"))
+	for name, j := range map[string]*job{"one": first, "two": second} {
+		e := j.wait(30 * time.Second)
+		e.want(t, 0)
+		if n := strings.Count(e.stdout, "job "+name+"\n"); n != 6 {
+			t.Errorf("job %s printed its name %d times; want 6:\n%s", name, n, e.stdout)
+		}
+	}
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	e := gorun(t, sh([]string{"-hostfile", hostfile(t, nodes, "slots=2")},
+		`[ $GORUN_RANK = 3 ] && $GORUN_EXE store put greeting "hello from 3"; $GORUN_EXE store get greeting; echo; $GORUN_EXE store uid`))
+	e.want(t, 0)
+	if n := strings.Count(e.stdout, "hello from 3\n"); n != 4 {
+		t.Errorf("%d ranks read the key; want 4:\n%s", n, e.stdout)
+	}
+	ids := slices.DeleteFunc(lines(e.stdout), func(l string) bool { return l == "hello from 3" })
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) != 1 || len(ids[0]) < 128 {
+		t.Errorf("unique IDs %q; want one", ids)
+	}
+}
+
+func TestInstalledOnce(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 4)
+	for _, host := range nodes {
+		testbed(t, "home", host, "private")
+	}
+	t.Cleanup(func() {
+		for _, host := range nodes {
+			testbed(t, "home", host, "normal")
+		}
+	})
+	first := gorun(t, []string{"-hostfile", hostfile(t, nodes, ""), "-ppn", "1", "-v", "hostname"})
+	first.want(t, 0, "install")
+	second := gorun(t, []string{"-hostfile", hostfile(t, nodes, ""), "-ppn", "1", "-v", "hostname"})
+	second.want(t, 0)
+	if strings.Contains(second.stderr, "install") {
+		t.Errorf("the second launch installs again:\n%s", second.stderr)
+	}
+	for _, host := range nodes {
+		if got := files(t, host, "/home/rank/.cache/gorun"); len(got) != 1 {
+			t.Errorf("%s: %v in ~/.cache/gorun; want one file", host, got)
+		}
+	}
+	_, home := newHome(t) // clean removes the local one, too, which other tests use
+	gorun(t, []string{"clean", "-hostfile", hostfile(t, nodes, "")}, home).want(t, 0)
+	for _, host := range nodes {
+		if got := files(t, host, "/home/rank/.cache/gorun"); len(got) != 0 {
+			t.Errorf("%s: %v in ~/.cache/gorun after gorun clean", host, got)
+		}
+	}
+}
+
+func TestSharedHomeInstall(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 4)
+	gorun(t, []string{"-hostfile", hostfile(t, nodes, ""), "-ppn", "1", "true"}).want(t, 0)
+	var names []string
+	for _, name := range files(t, nodes[0], "/home/rank/.cache/gorun") {
+		names = append(names, name)
+	}
+	if len(names) != 1 {
+		t.Errorf("%v in ~/.cache/gorun of a shared home; want one file", names)
+	}
+}
+
+func TestIPv6(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	number, err := strconv.Atoi(strings.TrimPrefix(nodes[1], "node"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := hostfile(t, []string{nodes[0] + "-v6", fmt.Sprintf("[fd77::%x]:22", number+1)}, "slots=1")
+	e := gorun(t, sh([]string{"-hostfile", file}, sayPlace))
+	e.want(t, 0)
+	if all := places(t, e.stdout); len(all) != 2 || all[0].host != nodes[0] || all[1].host != nodes[1] {
+		t.Errorf("got %+v; want %v", all, nodes)
+	}
+}
+
+func TestRanges(t *testing.T) {
+	t.Parallel()
+	need(t)
+	e := gorun(t, []string{"--dry-run", "-H", "node[1-3]:2", "-np", "6", "hostname"})
+	e.want(t, 0)
+	for _, host := range []string{"node1", "node2", "node3"} {
+		if !strings.Contains(e.stdout, host) {
+			t.Errorf("the layout lacks %s:\n%s", host, e.stdout)
+		}
+	}
+}
