@@ -1,0 +1,89 @@
+package envsync
+
+import (
+	"slices"
+	"strings"
+)
+
+// defaultForward are the prefixes of names that go to every rank without being asked for.
+func defaultForward() []string {
+	return []string{"NCCL_", "UCX_", "GLOO_", "OMP_", "KMP_", "TORCH_", "PYTHON"}
+}
+
+// Leftover reports whether name is taken out of a session's environment before a rank
+// gets it: NCCL settings of some dot file, and the ranks, sizes and addresses that
+// another launcher or scheduler has left.
+func Leftover(name string) bool {
+	switch name {
+	case "RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEPID":
+		return true
+	}
+	return hasPrefix(name, "NCCL_", "OMPI_", "LOCAL_", "MASTER_", "TORCHELASTIC_", "SLURM_STEP_") ||
+		strings.HasPrefix(name, "PMI") && strings.Contains(name, "_")
+}
+
+// bound reports whether name describes this host, this session or one process, so
+// that its value is wrong elsewhere.
+func bound(name string) bool {
+	switch name {
+	case "HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOST", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "PWD", "OLDPWD", "SHLVL", "_",
+		"TERM", "COLUMNS", "LINES", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "WINDOWID", "TMUX", "TMUX_PANE", "STY",
+		"TMPDIR", "TMP", "TEMP", "KRB5CCNAME", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "INVOCATION_ID", "JOURNAL_STREAM",
+		"NCCL_HOSTID", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+		"GPU_DEVICE_ORDINAL", "SLURMD_NODENAME", "SLURM_TASK_PID", "SLURM_GTIDS", "SLURM_TOPOLOGY_ADDR", "SLURM_CPUS_ON_NODE",
+		"SLURM_LAUNCH_NODE_IPADDR", "PBS_NODENUM", "PBS_TASKNUM", "PBS_VNODENUM":
+		return true
+	}
+	if hasPrefix(name, "NCCL_") {
+		return false
+	}
+	if hasPrefix(name, "OMPI_MCA_") && !hasPrefix(name, "OMPI_MCA_orte_", "OMPI_MCA_ess") {
+		return false
+	}
+	return Leftover(name) || rankName(name) || hasPrefix(name, "SSH_", "XDG_", "SUDO_")
+}
+
+// rankName reports whether gorun sets name for each rank.
+func rankName(name string) bool {
+	switch name {
+	case "GORUN_JOB_ID", "GORUN_RANK", "GORUN_SIZE", "GORUN_LOCAL_RANK", "GORUN_LOCAL_SIZE", "GORUN_NODE_RANK", "GORUN_NODES",
+		"GORUN_STORE", "GORUN_EXE", "GORUN_BACKEND", "GORUN_ENV_DIGEST", "GORUN_HOST_ADDR",
+		"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT",
+		"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+		"OMPI_COMM_WORLD_NODE_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS":
+		return true
+	}
+	return false
+}
+
+// missed reports whether name is one that people expect to be sent, as another
+// launcher does, and gorun sends only when asked.
+func missed(name string) bool {
+	return name == "PATH" || name == "LD_LIBRARY_PATH" || hasPrefix(name, "OMPI_MCA_", "I_MPI_", "CUDA_")
+}
+
+func hasPrefix(name string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
+// validName reports whether name can be set by -x: letters, digits and _, no digit first.
+func validName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c != '_' && !('a' <= c && c <= 'z') && !('A' <= c && c <= 'Z') && !('0' <= c && c <= '9' && i > 0) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// Hidden reports whether the value of name is a secret that no text of gorun's shows.
+func Hidden(name string) bool {
+	name = strings.ToUpper(name)
+	for _, part := range []string{"TOKEN", "PASSWORD", "SECRET", "CREDENTIAL"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_PAT")
+}
