@@ -1,0 +1,357 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+const maxKeyFile = 1 << 20
+
+// keyring holds the keys to log in with. Files are read once, ssh-agent is asked once.
+type keyring struct {
+	socket  string
+	timeout time.Duration
+	prompts prompts
+	agent   func() ([]*identity, error)
+
+	mu    sync.Mutex
+	files map[string]*identity // guarded by mu
+	conn  net.Conn             // guarded by mu: to ssh-agent
+}
+
+// identity is a key, or a file that is none.
+type identity struct {
+	source string
+	pub    ssh.PublicKey // nil if it is not known before the key is decrypted, or if why is set
+	signer ssh.Signer    // nil if the key is encrypted, or only its public half is here
+	locked *lockedKey    // nil unless encrypted
+	why    string        // why it cannot be used
+	absent bool          // there is no such file
+}
+
+func (id *identity) key() Key {
+	k := Key{Source: id.source, Why: id.why}
+	if id.pub != nil {
+		k.Type, k.Fingerprint = id.pub.Type(), ssh.FingerprintSHA256(id.pub)
+	}
+	return k
+}
+
+func newKeyring(opts Options) *keyring {
+	k := &keyring{socket: opts.AgentSocket, timeout: opts.ConnectTimeout, files: map[string]*identity{}}
+	k.prompts.ask = opts.Prompt
+	k.agent = sync.OnceValues(k.askAgent)
+	return k
+}
+
+func (k *keyring) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.conn != nil {
+		k.conn.Close()
+	}
+}
+
+// agentConn bounds each exchange with ssh-agent, so that one that hangs (a card reader
+// that waits for its owner) cannot hang a dial.
+type agentConn struct {
+	net.Conn
+	timeout time.Duration
+}
+
+func (c agentConn) Write(p []byte) (int, error) {
+	c.SetDeadline(time.Now().Add(c.timeout))
+	return c.Conn.Write(p)
+}
+
+// askAgent connects to ssh-agent and lists its keys.
+func (k *keyring) askAgent() ([]*identity, error) {
+	if k.socket == "" {
+		return nil, nil
+	}
+	conn, err := net.DialTimeout("unix", k.socket, k.timeout)
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	k.conn = conn
+	k.mu.Unlock()
+	client := agent.NewClient(agentConn{conn, k.timeout})
+	keys, err := client.List()
+	if err != nil {
+		return nil, err
+	}
+	signers, err := client.Signers()
+	if err != nil {
+		return nil, err
+	}
+	var ids []*identity
+	for i, s := range signers {
+		comment := ""
+		if i < len(keys) {
+			comment = keys[i].Comment
+		}
+		ids = append(ids, &identity{source: fmt.Sprintf("ssh-agent (%s)", cleanLine(comment, 100)), pub: s.PublicKey(), signer: s})
+	}
+	return ids, nil
+}
+
+// file returns the key in a file, read once.
+func (k *keyring) file(name string) *identity {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	id := k.files[name]
+	if id == nil {
+		id = readKey(name)
+		if id.locked != nil {
+			id.locked.prompts = &k.prompts
+		}
+		k.files[name] = id
+	}
+	return id
+}
+
+// readKey reads a private key, or the public half of one that ssh-agent may have.
+func readKey(name string) *identity {
+	id := &identity{source: name}
+	data, err := readKeyFile(name)
+	if err != nil {
+		id.absent = errors.Is(err, fs.ErrNotExist)
+		id.why = err.Error()
+		if pub := readPublicKey(name + ".pub"); id.absent && pub != nil {
+			id.pub, id.why, id.absent = pub, "only its public half is here", false
+		}
+		return id
+	}
+	signer, err := ssh.ParsePrivateKey(data)
+	var missing *ssh.PassphraseMissingError
+	switch {
+	case err == nil:
+		id.signer, id.pub = signer, signer.PublicKey()
+	case errors.As(err, &missing):
+		id.pub = missing.PublicKey
+		if id.pub == nil {
+			id.pub = readPublicKey(name + ".pub")
+		}
+		id.locked = &lockedKey{file: name, data: data, done: make(chan struct{})}
+	default:
+		if pub := parsePublicKey(data); pub != nil {
+			id.pub, id.why = pub, "only its public half is here"
+		} else {
+			id.why = "not a private key: " + err.Error()
+		}
+	}
+	return id
+}
+
+// readKeyFile refuses a key that others may read, as ssh does.
+func readKeyFile(name string) ([]byte, error) {
+	st, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() || st.Size() > maxKeyFile {
+		return nil, errors.New("not a key file")
+	}
+	data, err := os.ReadFile(name)
+	if err == nil && st.Mode().Perm()&0o077 != 0 && parsePublicKey(data) == nil {
+		return nil, fmt.Errorf("others may read it (mode %04o)", st.Mode().Perm())
+	}
+	return data, err
+}
+
+func readPublicKey(name string) ssh.PublicKey {
+	st, err := os.Stat(name)
+	if err != nil || !st.Mode().IsRegular() || st.Size() > maxKeyFile {
+		return nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	return parsePublicKey(data)
+}
+
+func parsePublicKey(data []byte) ssh.PublicKey {
+	pub, _, _, _, err := ssh.ParseAuthorizedKey(data)
+	if err != nil {
+		return nil
+	}
+	return pub
+}
+
+// candidates returns the keys to offer to a host, in order, and those that are left
+// out. A server counts every key it refuses, so what the user named comes first:
+// named keys that ssh-agent has, other named keys, the rest of ssh-agent's, encrypted
+// files (which may cost a question).
+func (k *keyring) candidates(s *settings) (keys []*identity, skipped []Key) {
+	agentKeys, err := k.agent()
+	if err != nil {
+		skipped = append(skipped, Key{Source: "ssh-agent", Why: err.Error()})
+	}
+	var named, locked []*identity
+	for _, name := range s.identities {
+		id := k.file(name)
+		held := slices.IndexFunc(agentKeys, func(a *identity) bool { return samePub(a.pub, id.pub) })
+		switch {
+		case held >= 0:
+			keys = append(keys, agentKeys[held])
+		case id.signer != nil:
+			named = append(named, id)
+		case id.locked != nil && k.prompts.ask != nil:
+			locked = append(locked, id)
+		case !id.absent || s.explicit:
+			skipped = append(skipped, id.skippedKey())
+		}
+	}
+	if s.explicit {
+		keys, named = append(keys, named...), nil
+	}
+	if !s.identitiesOnly {
+		for _, a := range agentKeys {
+			if !slices.Contains(keys, a) {
+				keys = append(keys, a)
+			}
+		}
+	}
+	return append(append(keys, named...), locked...), skipped
+}
+
+func (id *identity) skippedKey() Key {
+	key := id.key()
+	if id.locked != nil {
+		key.Why = "encrypted, and there is no terminal to ask for its passphrase"
+	}
+	return key
+}
+
+func samePub(a, b ssh.PublicKey) bool {
+	return a != nil && b != nil && bytes.Equal(a.Marshal(), b.Marshal())
+}
+
+// login offers keys to one server. ssh calls its methods from one goroutine.
+type login struct {
+	ctx     context.Context
+	user    string
+	rest    []*identity // not yet offered
+	begun   func()      // called when authentication begins
+	offered []Key
+	skipped []Key
+	methods []string
+	partial bool
+}
+
+var errNoMoreKeys = errors.New("no more keys")
+
+// next is the client's AuthCallback.
+func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
+	l.begun()
+	l.methods, l.partial = c.AllowedMethods, len(c.PartialSuccessMethods) > 0
+	if !slices.Contains(c.AllowedMethods, "publickey") {
+		return nil, errNoMoreKeys
+	}
+	var signers []ssh.Signer
+	for _, id := range l.rest {
+		if id.pub != nil {
+			signers = append(signers, &offer{l: l, id: id, pub: id.pub})
+		}
+	}
+	if signers == nil {
+		signers = l.unlockOne()
+	}
+	if signers == nil {
+		return nil, errNoMoreKeys
+	}
+	return ssh.PublicKeys(signers...), nil
+}
+
+// unlockOne decrypts the next key of a kind that hides even its public half.
+func (l *login) unlockOne() []ssh.Signer {
+	for len(l.rest) > 0 {
+		id := l.rest[0]
+		signer, err := id.locked.unlock(l.ctx)
+		if err != nil {
+			l.rest = l.rest[1:]
+			l.skipped = append(l.skipped, Key{Source: id.source, Why: err.Error()})
+			continue
+		}
+		return []ssh.Signer{&offer{l: l, id: id, pub: signer.PublicKey()}}
+	}
+	return nil
+}
+
+func (l *login) failure(err error) *AuthError {
+	e := &AuthError{User: l.user, Offered: l.offered, Skipped: l.skipped, Methods: l.methods, Partial: l.partial}
+	if !errors.Is(err, errNoMoreKeys) {
+		e.Text = cleanLine(err.Error(), 300)
+	}
+	return e
+}
+
+// offer is one key in one login. ssh asks for its public key when it offers it, and
+// for a signature once the server has accepted it.
+type offer struct {
+	l   *login
+	id  *identity
+	pub ssh.PublicKey
+}
+
+func (o *offer) PublicKey() ssh.PublicKey {
+	if i := slices.Index(o.l.rest, o.id); i >= 0 {
+		o.l.rest = slices.Delete(slices.Clone(o.l.rest), i, i+1)
+		key := o.id.key()
+		key.Type, key.Fingerprint, key.Why = o.pub.Type(), ssh.FingerprintSHA256(o.pub), ""
+		o.l.offered = append(o.l.offered, key)
+	}
+	return o.pub
+}
+
+// Algorithms leaves out SHA-1, as OpenSSH does.
+func (o *offer) Algorithms() []string {
+	typ := o.pub.Type()
+	if cert, ok := o.pub.(*ssh.Certificate); ok {
+		typ = cert.Key.Type()
+	}
+	if typ == ssh.KeyAlgoRSA {
+		return []string{ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSASHA512}
+	}
+	return []string{typ}
+}
+
+func (o *offer) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
+	return o.SignWithAlgorithm(rand, data, o.Algorithms()[0])
+}
+
+func (o *offer) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	sig, err := o.sign(rand, data, algorithm)
+	if n := len(o.l.offered); err != nil && n > 0 {
+		o.l.offered[n-1].Why = "the server takes it, but signing failed: " + cleanLine(err.Error(), 200)
+	}
+	return sig, err
+}
+
+func (o *offer) sign(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	signer := o.id.signer
+	if signer == nil {
+		var err error
+		if signer, err = o.id.locked.unlock(o.l.ctx); err != nil {
+			return nil, err
+		}
+	}
+	if s, ok := signer.(ssh.AlgorithmSigner); ok {
+		return s.SignWithAlgorithm(rand, data, algorithm)
+	}
+	return signer.Sign(rand, data)
+}

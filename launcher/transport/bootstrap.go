@@ -1,0 +1,116 @@
+package transport
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The first command on a host. sshd gives it to the login shell, whichever that is,
+// and that shell is only asked to start /bin/sh. tcsh and fish rewrite some
+// characters even inside single quotes: the script is one line and has no exclamation
+// mark, backslash or single quote.
+//
+// If the host has the binary, the script execs it at once: no fork, no round trip.
+// Otherwise it talks with the head (see converse), in lines that begin with the
+// nonce, and takes what it is told to from standard input:
+//
+//	need KERNEL MACHINE cached   the binary is there but was not run: again, send or next
+//	need KERNEL MACHINE home     send, next, or again: look whether another host has put it there
+//	need KERNEL MACHINE tmp      send or next
+//	fail WHY DIRECTORY           this directory is no good; WHY is a word or an exit status
+//	at N                         the agent is run from fallback directory N
+//	nowhere                      all directories have failed
+//
+// After "send" come exactly as many bytes as the binary has, and then nothing before
+// the hail, for head -c of busybox reads ahead. A failed write drains the rest.
+const (
+	fastPath = ` && test -x "$c/$v" && exec "$c/$v" agent $n; `
+
+	// f reports, q cleans up, a asks, w finds out whether a file can be made and run here
+	// (an empty one: a mount may forbid it, otherwise sh takes it for an empty script), r
+	// receives, x tries the binary, k keeps the newest 3, u readies the cache for writing,
+	// h is the home directory's turn, p a fallback directory's.
+	slowPath = `o=$(umask); umask 077; s=$(uname -s); m=$(uname -m); t=; ` +
+		`f() { echo "@gorun-$n fail $1 $2"; }; ` +
+		`q() { test -n "$t" && rm -rf "$t"; t=; }; trap q 0; trap "exit 1" 1 2 13 15; ` +
+		`a() { echo "@gorun-$n need $s $m $1"; w=; read -r w || exit 1; }; ` +
+		`w() { true > "$1" || { f create "$2"; return 1; }; chmod 700 "$1"; "$1" < /dev/null; e=$?; test $e = 0 || { f $e "$2"; return 1; }; }; ` +
+		`r() { head -c $z | { cat > "$1" || { cat > /dev/null; false; }; } && test $(wc -c < "$1") -eq $z && chmod 700 "$1"; }; ` +
+		`x() { "$1" --version < /dev/null > /dev/null; e=$?; test $e = 0 || { f $e "$2"; return 1; }; }; ` +
+		`k() { (cd "$c" || exit; find . -name "tmp.*" -mtime +1 -exec rm -f {} +; i=0; ` +
+		`ls -t | while read -r y; do case $y in gorun-*) i=$((i+1)); test $i -gt 3 && rm -f "$y";; esac; done); }; ` +
+		`u() { test -n "$t" || { t=$c/tmp.$n; w "$t" "$c" || { q; return 1; }; }; }; ` +
+		`h() { test -d "$HOME" || { f nohome "$HOME"; return; }; mkdir -p "$c" || { f mkdir "$c"; return; }; ` +
+		`while :; do g=cached; test -x "$c/$v" || { g=home; u || return; }; a $g; ` +
+		`case $w in again) ;; send) t=$c/tmp.$n; r "$t" && mv -f "$t" "$c/$v" || { f write "$c"; q; return; }; t=; k;; *) q; return;; esac; ` +
+		`test -x "$c/$v" && { x "$c/$v" "$c" && { q; trap - 0 1 2 13 15; umask $o; exec "$c/$v" agent $n; }; u || return; }; done; }; ` +
+		`p() { test -d "$1" || return; d=$1/gorun-agent-$j; mkdir "$d" || { f mkdir "$1"; return; }; t=$d; w "$d/gorun" "$1" || { q; return; }; ` +
+		`a tmp; test "$w" = send || { q; return; }; r "$d/gorun" || { f write "$1"; q; return; }; ` +
+		`x "$d/gorun" "$1" || { q; return; }; echo "@gorun-$n at $2"; trap - 0 1 2 13 15; umask $o; exec "$d/gorun" agent $n --remove "$d"; }; ` +
+		`h; p /tmp 1; p /var/tmp 2; p /dev/shm 3; test -n "$XDG_RUNTIME_DIR" && p "$XDG_RUNTIME_DIR" 4; echo "@gorun-$n nowhere"; exit 1`
+)
+
+// bootstrap returns the first command. Without fast, nothing is run before the head
+// has been asked.
+func bootstrap(nonce, jobID string, b *binary, fast bool) string {
+	script := fmt.Sprintf("n=%s; v=%s; z=%d; j=%s; c=$HOME/.cache/gorun; ", nonce, b.name, b.size, jobID)
+	if fast {
+		script += loaderTest(b.arch) + fastPath
+	}
+	return shCommand(script + slowPath)
+}
+
+// shCommand makes a command for a login shell of a script for /bin/sh.
+func shCommand(script string) string { return "exec /bin/sh -c '" + script + "'" }
+
+// loaderTest is a test, without a fork, that a host with a shared home is of the
+// binary's architecture: a shell may take a binary of another for a script, and run
+// it. Where the dynamic loader is not in its usual place, the head is asked.
+func loaderTest(goarch string) string {
+	loaders := map[string][2]string{
+		"amd64": {"/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1"},
+		"arm64": {"/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1"},
+	}
+	l, ok := loaders[goarch]
+	if !ok {
+		return "false"
+	}
+	return "{ test -e " + l[0] + " || test -e " + l[1] + "; }"
+}
+
+// place says where the binary runs from on a host: 0 is the cache in the home
+// directory, others are fallback directories.
+type place int
+
+// placeDirs are the fallback directories as the script names them.
+var placeDirs = [...]string{1: "/tmp", 2: "/var/tmp", 3: "/dev/shm", 4: "$XDG_RUNTIME_DIR"}
+
+// command is the login shell's command for `gorun ARGS` on the host.
+func (p place) command(d *Dialer, args []string) (string, error) {
+	for _, a := range args {
+		if a == "" || strings.ContainsFunc(a, func(r rune) bool { return !plainRune(r) }) {
+			return "", fmt.Errorf("argument %q cannot be passed through a login shell", a)
+		}
+	}
+	b, err := d.ship.get()
+	if err != nil {
+		return "", err
+	}
+	exe := "$HOME/.cache/gorun/" + b.name
+	if p > 0 {
+		exe = placeDirs[p] + "/gorun-agent-" + d.opts.JobID + "/gorun"
+	}
+	return shCommand(`exec "` + exe + `" ` + strings.Join(args, " ")), nil
+}
+
+// cleanScript removes what the cache holds, and the cache if it is then empty.
+const cleanScript = `test -n "$HOME" && cd "$HOME/.cache/gorun" 2> /dev/null || exit 0; rm -f gorun-* tmp.*; cd .. && rmdir gorun`
+
+func (a *attempt) cleanRemote(conn *sshConn) error {
+	defer conn.close()
+	out, err := conn.run(a.ctx, shCommand(cleanScript))
+	if err != nil && len(out) > 0 {
+		err = fmt.Errorf("%w: %s", err, cleanLine(string(out), 300))
+	}
+	return err
+}

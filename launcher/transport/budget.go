@@ -1,0 +1,91 @@
+package transport
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// budget is the time that one host may take. It is spent only while it runs, and not
+// while the user is being asked for a passphrase; when it is gone it cancels the
+// dial's context with errBudget.
+type budget struct {
+	total  time.Duration
+	asked  func() time.Duration // how long the user has been asked so far
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex
+	left  time.Duration // guarded by mu: when it was last resumed
+	since time.Time     // guarded by mu: when it was last resumed; zero while it does not run
+	base  time.Duration // guarded by mu: asked() at that time
+	timer *time.Timer   // guarded by mu
+}
+
+func newBudget(total time.Duration, asked func() time.Duration, cancel context.CancelCauseFunc) *budget {
+	return &budget{total: total, asked: asked, cancel: cancel, left: total}
+}
+
+// resume lets the budget run. It may be called while it does.
+func (b *budget) resume() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.since.IsZero() {
+		b.startLocked()
+	}
+}
+
+func (b *budget) startLocked() {
+	b.since, b.base = time.Now(), b.asked()
+	if b.timer == nil {
+		b.timer = time.AfterFunc(b.left, b.expire)
+		return
+	}
+	b.timer.Reset(b.left)
+}
+
+// pause stops the clock.
+func (b *budget) pause() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.since.IsZero() {
+		return
+	}
+	b.left = max(b.leftLocked(), 0)
+	b.since = time.Time{}
+	b.timer.Stop()
+}
+
+// renew starts the full time again: there was progress.
+func (b *budget) renew() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left = b.total
+	b.startLocked()
+}
+
+func (b *budget) leftLocked() time.Duration {
+	return b.left - (time.Since(b.since) - (b.asked() - b.base))
+}
+
+// remaining returns how much time is left.
+func (b *budget) remaining() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.since.IsZero() {
+		return b.left
+	}
+	return b.leftLocked()
+}
+
+func (b *budget) expire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.since.IsZero() {
+		return
+	}
+	if left := b.leftLocked(); left > 0 {
+		b.timer.Reset(left)
+		return
+	}
+	b.cancel(errBudget)
+}

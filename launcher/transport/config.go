@@ -1,0 +1,246 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Limits of what is read of ssh's files.
+const (
+	maxConfigFile   = 4 << 20
+	maxIncludeDepth = 16 // as OpenSSH
+)
+
+// sshConfig is the ssh_config files in the order in which they count. It does not
+// change once loaded.
+//
+// gorun reads them itself, rather than with a library, because a message must name
+// file and line of a directive, also inside an included file, and because a
+// `Match exec` must be an error only for the hosts it may be about.
+type sshConfig struct {
+	files [][]directive
+	home  string
+	user  string // this user
+}
+
+// directive is one line of an ssh_config file.
+type directive struct {
+	key      string // lower case
+	args     []string
+	file     string
+	line     int
+	included [][]directive // of an Include, by file
+}
+
+func (d *directive) errorf(format string, args ...any) *ConfigError {
+	return &ConfigError{File: d.file, Line: d.line, Msg: fmt.Sprintf(format, args...)}
+}
+
+// loadConfig reads the files that opts name.
+func loadConfig(opts Options) (*sshConfig, error) {
+	c := &sshConfig{home: opts.Home, user: opts.User}
+	files := opts.Config
+	if files == nil {
+		files = []string{filepath.Join(opts.Home, ".ssh", "config"), "/etc/ssh/ssh_config"}
+	}
+	for _, name := range files {
+		base := filepath.Join(opts.Home, ".ssh")
+		if strings.HasPrefix(name, "/etc/ssh/") {
+			base = "/etc/ssh"
+		}
+		ds, err := c.load(name, base, 0)
+		if errors.Is(err, fs.ErrNotExist) && opts.Config == nil {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.files = append(c.files, ds)
+	}
+	return c, nil
+}
+
+// load reads one file and those it includes. Relative includes are looked up in base.
+func (c *sshConfig) load(name, base string, depth int) ([]directive, error) {
+	data, err := readConfigFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var ds []directive
+	for i, text := range strings.Split(data, "\n") {
+		d, err := parseDirective(text)
+		if err != nil {
+			return nil, &ConfigError{File: name, Line: i + 1, Msg: err.Error()}
+		}
+		if d.key == "" {
+			continue
+		}
+		d.file, d.line = name, i+1
+		if d.key == "include" {
+			if err := c.include(&d, base, depth); err != nil {
+				return nil, err
+			}
+		}
+		ds = append(ds, d)
+	}
+	return ds, nil
+}
+
+// readConfigFile returns a file's text. Like ssh it refuses one that others may write.
+func readConfigFile(name string) (string, error) {
+	st, err := os.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	switch {
+	case st.IsDir():
+		return "", &ConfigError{File: name, Msg: "is a directory"}
+	case st.Size() > maxConfigFile:
+		return "", &ConfigError{File: name, Msg: fmt.Sprintf("has %d bytes; the limit is %d", st.Size(), maxConfigFile)}
+	case ok && sys.Uid != 0 && int(sys.Uid) != os.Getuid():
+		return "", &ConfigError{File: name, Msg: "belongs to another user"}
+	case st.Mode().Perm()&0o022 != 0:
+		return "", &ConfigError{File: name, Msg: fmt.Sprintf("may be written by others (mode %04o)", st.Mode().Perm())}
+	}
+	data, err := os.ReadFile(name)
+	return string(data), err
+}
+
+func (c *sshConfig) include(d *directive, base string, depth int) error {
+	if len(d.args) == 0 {
+		return d.errorf("Include names no file")
+	}
+	if depth >= maxIncludeDepth {
+		return d.errorf("Include is nested more than %d deep", maxIncludeDepth)
+	}
+	for _, pattern := range d.args {
+		if rest, ok := strings.CutPrefix(pattern, "~/"); ok {
+			pattern = filepath.Join(c.home, rest)
+		} else if !filepath.IsAbs(pattern) {
+			pattern = filepath.Join(base, pattern)
+		}
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			return d.errorf("Include %q: bad pattern", pattern)
+		}
+		for _, name := range names {
+			ds, err := c.load(name, base, depth+1)
+			if err != nil {
+				return err
+			}
+			d.included = append(d.included, ds)
+		}
+	}
+	return nil
+}
+
+// parseDirective reads one line: keyword, blanks or one "=", arguments. The key is
+// empty for a blank line or a comment.
+func parseDirective(text string) (directive, error) {
+	text = strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
+	if text == "" || text[0] == '#' {
+		return directive{}, nil
+	}
+	end := strings.IndexAny(text, " \t\"=")
+	if end < 0 {
+		return directive{key: strings.ToLower(text)}, nil
+	}
+	rest := strings.TrimLeft(text[end:], " \t")
+	if after, ok := strings.CutPrefix(rest, "="); ok {
+		rest = after
+	}
+	args, err := splitArgs(rest)
+	return directive{key: strings.ToLower(text[:end]), args: args}, err
+}
+
+// splitArgs splits as ssh does: at blanks, with quotes and backslash escapes; a word
+// that begins with "#" ends the line.
+func splitArgs(s string) ([]string, error) {
+	var args []string
+	for {
+		s = strings.TrimLeft(s, " \t\r\f")
+		if s == "" || s[0] == '#' {
+			return args, nil
+		}
+		word, rest, err := cutWord(s)
+		if err != nil {
+			return nil, err
+		}
+		args, s = append(args, word), rest
+	}
+}
+
+func cutWord(s string) (word, rest string, err error) {
+	var b strings.Builder
+	quote := byte(0)
+	for i := 0; i < len(s); i++ {
+		ch := s[i]
+		switch {
+		case ch == '\\' && i+1 < len(s) && escapable(s[i+1], quote):
+			i++
+			b.WriteByte(s[i])
+		case quote == 0 && (ch == '"' || ch == '\''):
+			quote = ch
+		case quote != 0 && ch == quote:
+			quote = 0
+		case quote == 0 && strings.IndexByte(" \t\r\f", ch) >= 0:
+			return b.String(), s[i:], nil
+		default:
+			b.WriteByte(ch)
+		}
+	}
+	if quote != 0 {
+		return "", "", fmt.Errorf("a quote (%c) is not closed", quote)
+	}
+	return b.String(), "", nil
+}
+
+func escapable(ch, quote byte) bool {
+	return ch == '\'' || ch == '"' || ch == '\\' || ch == ' ' && quote == 0
+}
+
+// matchPattern reports whether s matches a pattern of ssh's, in which * stands for
+// any text and ? for one byte.
+func matchPattern(pattern, s string) bool {
+	star, mark := -1, 0
+	p, i := 0, 0
+	for i < len(s) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, i
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
+			p++
+			i++
+		case star >= 0:
+			mark++
+			p, i = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// matchPatterns reports whether s matches one of the patterns and none of those that
+// begin with "!".
+func matchPatterns(patterns []string, s string) bool {
+	matched := false
+	for _, p := range patterns {
+		p, negated := strings.CutPrefix(p, "!")
+		if p == "" || !matchPattern(p, s) {
+			continue
+		}
+		if negated {
+			return false
+		}
+		matched = true
+	}
+	return matched
+}

@@ -1,0 +1,314 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"gorun/hostfile"
+)
+
+// attempt is one Dial: one host on its way.
+type attempt struct {
+	d      *Dialer
+	host   hostfile.Host
+	s      *settings // nil for a host that is plainly local
+	caller context.Context
+	ctx    context.Context // ends with the caller's, or with errBudget
+	cancel context.CancelCauseFunc
+	budget *budget
+	trail  trail
+	stage  atomic.Int32
+	peer   string // addresses being tried, for messages
+	tries  int
+	seated bool // holds one of the Dialer's slots
+}
+
+// trail is when the phases of a Dial began.
+type trail struct {
+	start time.Time
+
+	mu     sync.Mutex
+	phases []Phase // guarded by mu
+}
+
+func (t *trail) mark(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.phases); n == 0 || t.phases[n-1].Name != name {
+		t.phases = append(t.phases, Phase{name, time.Since(t.start)})
+	}
+}
+
+func (t *trail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.phases); n > 0 {
+		return t.phases[n-1].Name
+	}
+	return "config"
+}
+
+func (t *trail) all() []Phase {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]Phase(nil), t.phases...)
+}
+
+// prepare begins an attempt. It says whether the host is this machine as far as that
+// is known without asking a name server.
+func (d *Dialer) prepare(ctx context.Context, h hostfile.Host) (a *attempt, local bool, err error) {
+	a = &attempt{d: d, host: h, caller: ctx, trail: trail{start: time.Now()}}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	a.budget = newBudget(d.opts.ConnectTimeout, d.keys.prompts.spent, a.cancel)
+	named := d.machine().named(h.Name) && h.User == "" && h.Port == 0
+	config, err := d.config()
+	if err == nil {
+		a.s, err = config.lookup(h, d.opts.AcceptNewHostKeys)
+	}
+	if err != nil && !named {
+		a.end()
+		return nil, false, a.fail(err)
+	}
+	return a, named && (err != nil || !a.s.elsewhere), nil
+}
+
+// end frees what the attempt holds.
+func (a *attempt) end() {
+	a.budget.pause()
+	a.leave()
+	a.cancel(nil)
+}
+
+// enter waits for one of the Dialer's slots, in turn, off the host's clock.
+func (a *attempt) enter() error {
+	if a.seated {
+		return nil
+	}
+	a.budget.pause()
+	select {
+	case a.d.slots <- struct{}{}:
+		a.seated = true
+		a.budget.resume()
+		return nil
+	case <-a.ctx.Done():
+		return context.Cause(a.ctx)
+	}
+}
+
+func (a *attempt) leave() {
+	if a.seated {
+		a.seated = false
+		<-a.d.slots
+	}
+}
+
+// reach connects to the host and logs in, trying again what may be passing trouble.
+// It says so if the name turns out to be this machine's.
+func (a *attempt) reach() (conn *sshConn, local bool, err error) {
+	start := time.Now()
+	for {
+		conn, local, err = a.once()
+		if err == nil {
+			return conn, local, nil
+		}
+		left := patience(err, stage(a.stage.Load()), a.budget.total) - time.Since(start)
+		wait := backoff(a.tries)
+		if left = min(left, a.budget.remaining()); wait >= left || a.ctx.Err() != nil {
+			return nil, false, err
+		}
+		a.d.log.Info("trying again", "host", a.host.Name, "in", wait.Round(time.Millisecond), "err", err)
+		if err := a.rest(wait); err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// rest waits between two tries, without a slot.
+func (a *attempt) rest(d time.Duration) error {
+	a.leave()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-a.ctx.Done():
+		return context.Cause(a.ctx)
+	}
+}
+
+// once makes one try.
+func (a *attempt) once() (*sshConn, bool, error) {
+	if err := a.enter(); err != nil {
+		return nil, false, err
+	}
+	a.tries++
+	a.stage.Store(int32(atTCP))
+	a.trail.mark("resolve")
+	a.peer = "the address of " + a.s.hostname
+	addrs, err := resolve(a.ctx, a.s.hostname, a.budget.total)
+	if err == nil && !a.s.elsewhere && a.d.machine().has(addrs) {
+		return nil, true, nil
+	}
+	if a.s.problem != nil {
+		return nil, false, a.s.problem
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	conn, err := a.connect(addrs)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := a.enter(); err != nil {
+		conn.Close()
+		return nil, false, err
+	}
+	client, err := a.handshake(conn)
+	return client, false, err
+}
+
+// connect makes the connection. It gives up its slot while nothing answers: dead
+// hosts must not keep others waiting.
+func (a *attempt) connect(addrs []netip.Addr) (*bannerConn, error) {
+	a.trail.mark("connect")
+	var peers []string
+	for _, addr := range addrs {
+		peers = append(peers, netip.AddrPortFrom(addr, uint16(a.s.port)).String())
+	}
+	a.peer = strings.Join(peers, ", ")
+	c := connector{dial: a.d.dialTCP, port: uint16(a.s.port)}
+	type result struct {
+		conn *bannerConn
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		conn, err := c.connect(a.ctx, addrs)
+		done <- result{conn, err}
+	}()
+	slow := time.NewTimer(slotPatience)
+	defer slow.Stop()
+	for {
+		select {
+		case r := <-done:
+			a.stage.Store(max(a.stage.Load(), c.stage.Load()))
+			return r.conn, r.err
+		case <-slow.C:
+			a.leave()
+		}
+	}
+}
+
+// slotPatience is how long a connection that does not answer keeps its slot.
+const slotPatience = time.Second
+
+// handshake does the key exchange and logs in. It closes conn if it fails.
+func (a *attempt) handshake(conn net.Conn) (*sshConn, error) {
+	a.stage.Store(int32(atKeys))
+	stop := context.AfterFunc(a.ctx, func() { conn.Close() })
+	defer stop()
+	check, err := a.d.hosts.check(a.s)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	l := &login{ctx: a.ctx, user: a.s.user, begun: a.authBegins}
+	l.rest, l.skipped = a.d.keys.candidates(a.s)
+	config := &ssh.ClientConfig{
+		User:              a.s.user,
+		ClientVersion:     clientVersion,
+		HostKeyAlgorithms: hostKeyAlgorithms(check.known),
+		HostKeyCallback:   check.callback,
+		AuthCallback:      l.next,
+		BannerCallback:    a.banner,
+	}
+	c, chans, reqs, err := ssh.NewClientConn(conn, a.s.hostname, config)
+	if err != nil {
+		return nil, a.explain(err, check, l)
+	}
+	if !stop() {
+		c.Close()
+		return nil, context.Cause(a.ctx)
+	}
+	a.stage.Store(int32(atAgent))
+	return newSSHConn(c, chans, reqs), nil
+}
+
+func (a *attempt) authBegins() {
+	if a.stage.CompareAndSwap(int32(atKeys), int32(atAuth)) {
+		a.trail.mark("auth")
+	}
+}
+
+func (a *attempt) banner(text string) error {
+	if text = cleanLine(text, 1000); text != "" && a.d.log.Enabled(a.ctx, slog.LevelInfo) {
+		a.d.log.Info("login banner", "host", a.host.Name, "text", text)
+	}
+	return nil
+}
+
+// explain finds the reason behind the error of a handshake.
+func (a *attempt) explain(err error, check *hostKeyCheck, l *login) error {
+	if why := check.failure(); why != nil {
+		return why
+	}
+	if a.ctx.Err() != nil {
+		return context.Cause(a.ctx)
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner // without the ssh package's "handshake failed"
+	}
+	if stage(a.stage.Load()) == atAuth {
+		return l.failure(err)
+	}
+	return fmt.Errorf("key exchange: %w", err)
+}
+
+// fail makes the error that Dial returns.
+func (a *attempt) fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	if a.caller.Err() != nil {
+		return context.Cause(a.caller)
+	}
+	e := &HostError{Host: a.host.Name, Phase: a.trail.last(), Tries: a.tries, Err: err}
+	if a.s != nil {
+		e.Addr, e.Unused = a.s.address(), a.s.unused
+	}
+	if errors.Is(err, errBudget) || errors.Is(context.Cause(a.ctx), errBudget) {
+		e.Err = a.timeout(err)
+	}
+	return e
+}
+
+// timeout says how far the attempt came before its time was over.
+func (a *attempt) timeout(err error) error {
+	if t, ok := errors.AsType[*TimeoutError](err); ok {
+		return t
+	}
+	t := &TimeoutError{After: a.budget.total}
+	switch stage(a.stage.Load()) {
+	case atTCP:
+		t.Reached = "no answer from " + a.peer
+	case atBanner:
+		t.Reached = "connected to " + a.peer + ", but no ssh banner came"
+	case atKeys:
+		t.Reached = "the ssh banner came, but the key exchange stalled (path MTU?)"
+	case atAuth:
+		t.Reached = "the key exchange is done, but the login was not answered"
+	default:
+		t.Reached = "logged in, but the host did not start gorun's agent"
+	}
+	return t
+}

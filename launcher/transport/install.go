@@ -1,0 +1,306 @@
+package transport
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+)
+
+// sendPiece is how much of the binary is written at once. ssh keeps buffers of that
+// size for each connection.
+const sendPiece = 16 << 10
+
+// binary is the gorun binary that is sent to hosts.
+type binary struct {
+	file *os.File
+	size int64
+	name string // gorun-<first digits of its SHA-256>
+	arch string // GOARCH
+}
+
+// shipment opens and hashes the binary once, when the first host needs its name, and
+// sees to it that on a shared home one host installs it while the others wait.
+type shipment struct {
+	get func() (*binary, error)
+
+	mu     sync.Mutex
+	file   *os.File      // guarded by mu
+	leader chan struct{} // guarded by mu: nil before the first host asks; closed when that host is done
+}
+
+func newShipment(self string) *shipment {
+	s := &shipment{}
+	s.get = sync.OnceValues(func() (*binary, error) { return s.open(self) })
+	return s
+}
+
+func (s *shipment) open(self string) (*binary, error) {
+	f, err := os.Open(self)
+	if err != nil {
+		return nil, fmt.Errorf("gorun's own binary: %w", err)
+	}
+	s.mu.Lock()
+	s.file = f
+	s.mu.Unlock()
+	h := sha256.New()
+	size, err := io.Copy(h, f)
+	if err != nil {
+		return nil, fmt.Errorf("gorun's own binary: %w", err)
+	}
+	name := "gorun-" + hex.EncodeToString(h.Sum(nil))[:16]
+	return &binary{file: f, size: size, name: name, arch: runtime.GOARCH}, nil
+}
+
+func (s *shipment) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file != nil {
+		s.file.Close()
+	}
+}
+
+// lead makes the caller the one that installs, if it is the first to ask; it must then
+// call done. Others get a channel that is closed once the first is done.
+func (s *shipment) lead() (first bool, done chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leader == nil {
+		s.leader = make(chan struct{})
+		return true, s.leader
+	}
+	return false, s.leader
+}
+
+// talk is the conversation with one bootstrap script.
+type talk struct {
+	a      *attempt
+	s      *session
+	sc     *scanner
+	bin    *binary
+	spoke  bool          // a line with the nonce has come
+	lead   chan struct{} // to be closed when this host is done; nil if it does not lead
+	looked bool          // told `again`
+	sent   bool          // the binary has been sent to the home directory
+	place  place
+	failed []Place
+}
+
+// agent starts an agent over conn and returns the link to it. It closes conn if it fails.
+func (a *attempt) agent(conn *sshConn) (Link, error) {
+	stop := context.AfterFunc(a.ctx, func() { conn.Conn.Close() })
+	link, err := a.start(conn)
+	if !stop() && err == nil {
+		err = context.Cause(a.ctx)
+	}
+	if err != nil {
+		conn.close()
+		return nil, err
+	}
+	a.trail.mark("ready")
+	link.phases = a.trail.all()
+	return link, nil
+}
+
+// start runs the bootstrap script. If the cached binary cannot be run (no exec
+// permission, damaged, of another architecture) the shell ends without a word that
+// the script could say: then a second session asks before it runs anything.
+func (a *attempt) start(conn *sshConn) (*sshLink, error) {
+	a.trail.mark("agent")
+	bin, err := a.d.ship.get()
+	if err != nil {
+		return nil, err
+	}
+	nonce := newNonce()
+	link, spoke, err := a.converse(conn, bin, nonce, true)
+	if _, ended := errors.AsType[*ShellError](err); ended && !spoke {
+		var again error
+		link, spoke, again = a.converse(conn, bin, nonce, false)
+		if again == nil || spoke {
+			err = again
+		}
+	}
+	return link, err
+}
+
+// converse runs one bootstrap script up to the agent's hail. spoke says whether the
+// script itself was heard.
+func (a *attempt) converse(conn *sshConn, bin *binary, nonce string, fast bool) (link *sshLink, spoke bool, err error) {
+	s, err := conn.start(bootstrap(nonce, a.d.opts.JobID, bin, fast))
+	if err != nil {
+		return nil, false, err
+	}
+	t := &talk{a: a, s: s, sc: newScanner(s, nonce), bin: bin}
+	err = t.run(nonce)
+	t.release()
+	if t.sc.skipped > 0 {
+		a.d.log.Info("printed before the agent spoke", "host", a.host.Name, "bytes", t.sc.skipped, "text", t.sc.noise())
+	}
+	if err != nil {
+		s.Close()
+		return nil, t.spoke, t.explain(err)
+	}
+	return &sshLink{conn: conn, agent: s, rest: t.sc.rest(), place: t.place, dialer: a.d}, true, nil
+}
+
+// run answers the script until the agent hails.
+func (t *talk) run(nonce string) error {
+	for {
+		line, err := t.sc.next()
+		if err != nil {
+			return err
+		}
+		t.spoke = true
+		word, _, _ := strings.Cut(line, " ")
+		switch word {
+		case "agent":
+			return checkHail(line, nonce)
+		case "need":
+			err = t.answer(line)
+		case "fail":
+			t.failed = append(t.failed, parseFail(line))
+			if len(t.failed) > 2*len(placeDirs) {
+				err = errNoise
+			}
+		case "at":
+			t.place, err = parseAt(line)
+		case "nowhere":
+			return &InstallError{Places: t.failed, Stderr: t.s.stderr.String()}
+		default:
+			err = fmt.Errorf("unexpected word from the host: %q", cleanLine(line, 100))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// explain makes sense of a conversation that broke off.
+func (t *talk) explain(err error) error {
+	a := t.a
+	if a.ctx.Err() != nil {
+		err = context.Cause(a.ctx)
+		if errors.Is(err, errBudget) {
+			out := strings.TrimSpace(t.sc.noise() + "\n" + t.s.stderr.String())
+			return &TimeoutError{After: a.budget.total, Reached: t.reached(), Output: out}
+		}
+		return err
+	}
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	exit := t.s.wait(a.ctx)
+	if errors.Is(exit, errNoExit) {
+		return fmt.Errorf("the connection was lost before gorun's agent spoke")
+	}
+	return &ShellError{Exit: exit, Output: t.sc.noise(), Stderr: t.s.stderr.String()}
+}
+
+func (t *talk) reached() string {
+	if t.spoke {
+		return "logged in, but sending gorun's binary made no progress"
+	}
+	return "logged in, but the login shell did not start gorun's agent"
+}
+
+// answer tells the script what to do about the binary it lacks.
+func (t *talk) answer(line string) error {
+	n, err := parseNeed(line)
+	if err != nil {
+		return err
+	}
+	if err := checkArch(n, t.bin.arch); err != nil {
+		return err
+	}
+	t.a.leave() // what follows costs no key exchange
+	t.a.trail.mark("install")
+	switch {
+	case n.kind == "tmp":
+		return t.send()
+	case t.sent:
+		return t.say("next")
+	case n.kind == "cached" && !t.looked:
+		t.looked = true
+		return t.say("again")
+	case t.looked:
+		t.sent = true
+		return t.send()
+	}
+	return t.first()
+}
+
+// first answers the first request of a host: the first of all hosts is sent the
+// binary, others wait for it and look again, for their homes may be the same.
+func (t *talk) first() error {
+	first, done := t.a.d.ship.lead()
+	if first {
+		t.lead, t.sent = done, true
+		return t.send()
+	}
+	t.looked = true
+	t.a.budget.pause()
+	defer t.a.budget.renew()
+	select {
+	case <-done:
+	case <-t.s.ended:
+	case <-t.a.ctx.Done():
+		return context.Cause(t.a.ctx)
+	}
+	return t.say("again")
+}
+
+// release lets the hosts that wait for this one go on.
+func (t *talk) release() {
+	if t.lead != nil {
+		close(t.lead)
+		t.lead = nil
+	}
+}
+
+// say writes one line. A script that has ended is found out by reading.
+func (t *talk) say(word string) error {
+	t.s.Write([]byte(word + "\n"))
+	return nil
+}
+
+// send sends the binary; each piece that is taken renews the host's time.
+func (t *talk) send() error {
+	t.a.d.log.Info("installing gorun", "host", t.a.host.Name, "bytes", t.bin.size)
+	t.say("send")
+	buf := make([]byte, sendPiece)
+	for at := int64(0); at < t.bin.size; {
+		n, err := t.bin.file.ReadAt(buf[:min(sendPiece, t.bin.size-at)], at)
+		if n == 0 {
+			return fmt.Errorf("gorun's own binary: %w", err)
+		}
+		if _, err := t.s.Write(buf[:n]); err != nil {
+			return nil // reading tells why
+		}
+		at += int64(n)
+		t.a.budget.renew()
+	}
+	return nil
+}
+
+// checkArch compares the host with this binary.
+func checkArch(n need, goarch string) error {
+	oses := map[string]string{"Linux": "linux", "Darwin": "darwin", "FreeBSD": "freebsd"}
+	arches := map[string]string{
+		"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64", "ppc64le": "ppc64le", "riscv64": "riscv64",
+		"s390x": "s390x", "loongarch64": "loong64", "i386": "386", "i686": "386", "armv7l": "arm", "armv6l": "arm",
+	}
+	e := &ArchError{Kernel: cleanLine(n.kernel, 40), Machine: cleanLine(n.machine, 40), Have: runtime.GOOS + "/" + goarch}
+	if os, arch := oses[n.kernel], arches[n.machine]; os != "" && arch != "" {
+		e.GOOS, e.GOARCH = os, arch
+	}
+	if e.GOOS == runtime.GOOS && e.GOARCH == goarch {
+		return nil
+	}
+	return e
+}

@@ -1,0 +1,102 @@
+package transport
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+const passphraseTries = 3
+
+// prompts asks the user, one question at a time, and knows how long the user took:
+// that time is not charged to the hosts.
+type prompts struct {
+	ask func(prompt string) ([]byte, error)
+
+	turn  sync.Mutex // held while a question is asked
+	mu    sync.Mutex
+	since time.Time     // guarded by mu: when the open question was put; zero if none is open
+	total time.Duration // guarded by mu: of questions that were answered
+}
+
+// spent returns how long the user has been asked in all.
+func (p *prompts) spent() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.since.IsZero() {
+		return p.total
+	}
+	return p.total + time.Since(p.since)
+}
+
+func (p *prompts) question(text string) ([]byte, error) {
+	p.open(time.Now())
+	defer p.open(time.Time{})
+	return p.ask(text)
+}
+
+func (p *prompts) open(t time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t.IsZero() {
+		p.total += time.Since(p.since)
+	}
+	p.since = t
+}
+
+// lockedKey is an encrypted key file. It is decrypted when the first server wants its
+// signature, by one question for all hosts.
+type lockedKey struct {
+	prompts *prompts
+	file    string
+	data    []byte
+
+	once   sync.Once
+	done   chan struct{} // closed when signer and err are set
+	signer ssh.Signer
+	err    error
+}
+
+// unlock returns the decrypted key. It blocks until the user has answered, or ctx ends.
+func (k *lockedKey) unlock(ctx context.Context) (ssh.Signer, error) {
+	k.once.Do(func() {
+		// The user may never answer: no dial, and no Close, waits for this goroutine.
+		go func() {
+			k.signer, k.err = k.decrypt()
+			close(k.done)
+		}()
+	})
+	select {
+	case <-k.done:
+		return k.signer, k.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (k *lockedKey) decrypt() (ssh.Signer, error) {
+	k.prompts.turn.Lock()
+	defer k.prompts.turn.Unlock()
+	text := fmt.Sprintf("Enter passphrase for key '%s': ", cleanLine(k.file, 200))
+	for range passphraseTries {
+		pass, err := k.prompts.question(text)
+		if err != nil {
+			return nil, fmt.Errorf("passphrase: %w", err)
+		}
+		if len(pass) == 0 {
+			return nil, errors.New("no passphrase was given")
+		}
+		signer, err := ssh.ParsePrivateKeyWithPassphrase(k.data, pass)
+		clear(pass)
+		if !errors.Is(err, x509.IncorrectPasswordError) {
+			return signer, err
+		}
+		text = fmt.Sprintf("Wrong passphrase. Enter passphrase for key '%s': ", cleanLine(k.file, 200))
+	}
+	return nil, errors.New("the passphrase was wrong")
+}

@@ -1,0 +1,213 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// sshConn is a connection that has logged in. It is leaner than ssh.Client: one
+// goroutine answers all that the server may ask.
+type sshConn struct {
+	ssh.Conn
+	wg sync.WaitGroup // its goroutines, and those of its sessions
+}
+
+func newSSHConn(c ssh.Conn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) *sshConn {
+	conn := &sshConn{Conn: c}
+	conn.wg.Go(func() {
+		for chans != nil || reqs != nil {
+			select {
+			case ch, ok := <-chans:
+				if !ok {
+					chans = nil
+					continue
+				}
+				ch.Reject(ssh.Prohibited, "not offered")
+			case req, ok := <-reqs:
+				if !ok {
+					reqs = nil
+					continue
+				}
+				req.Reply(false, nil) // also answers the server's keepalives
+			}
+		}
+	})
+	return conn
+}
+
+// close drops the connection and waits for its goroutines.
+func (c *sshConn) close() {
+	c.Conn.Close()
+	c.wg.Wait()
+}
+
+// session is one command on a host. Reading its stdout is the caller's.
+type session struct {
+	ssh.Channel
+	stderr tail
+	ended  chan struct{} // closed when the channel is; exit may be read then
+	exit   error         // nil for status 0
+}
+
+// start runs a command. It blocks until the server has answered, or the connection is closed.
+func (c *sshConn) start(command string) (*session, error) {
+	ch, reqs, err := c.OpenChannel("session", nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{Channel: ch, stderr: tail{limit: stderrKept}, ended: make(chan struct{}), exit: errNoExit}
+	c.wg.Go(func() { s.serve(reqs) })
+	c.wg.Go(s.readStderr)
+	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{command}))
+	if err == nil && !ok {
+		err = errors.New("the server does not allow commands to be run")
+	}
+	if err != nil {
+		ch.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// serve notes how the command ends.
+func (s *session) serve(reqs <-chan *ssh.Request) {
+	defer close(s.ended)
+	for req := range reqs {
+		switch req.Type {
+		case "exit-status":
+			var m struct{ Status uint32 }
+			if ssh.Unmarshal(req.Payload, &m) == nil {
+				if s.exit = nil; m.Status != 0 {
+					s.exit = &ExitError{Status: int(m.Status)}
+				}
+			}
+		case "exit-signal":
+			var m struct {
+				Signal     string
+				CoreDumped bool
+				Error      string
+				Lang       string
+			}
+			if ssh.Unmarshal(req.Payload, &m) == nil {
+				s.exit = &ExitError{Signal: m.Signal}
+			}
+		}
+		req.Reply(false, nil)
+	}
+}
+
+func (s *session) readStderr() {
+	var buf [512]byte
+	r := s.Stderr()
+	for {
+		n, err := r.Read(buf[:])
+		if n > 0 {
+			s.stderr.Write(buf[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// wait returns how the command ended.
+func (s *session) wait(ctx context.Context) error {
+	select {
+	case <-s.ended:
+		return s.exit
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// runOutput bounds what Link.Run returns.
+const runOutput = 64 << 10
+
+// run runs a command without input and returns its output, standard error after
+// standard output.
+func (c *sshConn) run(ctx context.Context, command string) ([]byte, error) {
+	type result struct {
+		out []byte
+		err error
+	}
+	done := make(chan result, 1)
+	var mu sync.Mutex
+	var s *session // guarded by mu
+	c.wg.Go(func() {
+		started, err := c.start(command)
+		if err != nil {
+			done <- result{nil, err}
+			return
+		}
+		mu.Lock()
+		s = started
+		mu.Unlock()
+		started.CloseWrite()
+		out, _ := io.ReadAll(io.LimitReader(started, runOutput))
+		io.Copy(io.Discard, started)
+		<-started.ended
+		if text := started.stderr.String(); text != "" {
+			out = append(out, text...)
+			out = out[:min(len(out), runOutput)]
+		}
+		done <- result{out, started.exit}
+	})
+	select {
+	case r := <-done:
+		return r.out, r.err
+	case <-ctx.Done():
+		mu.Lock()
+		defer mu.Unlock()
+		if s != nil {
+			s.Close()
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+// sshLink is a Link to an agent on another host.
+type sshLink struct {
+	conn   *sshConn
+	agent  *session
+	rest   []byte // read ahead, behind the hail
+	place  place  // where gorun is on the host
+	dialer *Dialer
+	phases []Phase
+	closed sync.Once
+}
+
+func (l *sshLink) Read(p []byte) (int, error) {
+	if len(l.rest) > 0 {
+		n := copy(p, l.rest)
+		if l.rest = l.rest[n:]; len(l.rest) == 0 {
+			l.rest = nil
+		}
+		return n, nil
+	}
+	return l.agent.Read(p)
+}
+
+func (l *sshLink) Write(p []byte) (int, error) { return l.agent.Write(p) }
+
+func (l *sshLink) Close() error {
+	l.closed.Do(l.conn.close)
+	return nil
+}
+
+func (l *sshLink) Run(ctx context.Context, args ...string) ([]byte, error) {
+	command, err := l.place.command(l.dialer, args)
+	if err != nil {
+		return nil, err
+	}
+	return l.conn.run(ctx, command)
+}
+
+func (l *sshLink) Stderr() string { return l.agent.stderr.String() }
+
+func (l *sshLink) Timeline() []Phase { return l.phases }
+
+func (l *sshLink) Wait(ctx context.Context) error { return l.agent.wait(ctx) }

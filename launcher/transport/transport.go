@@ -1,0 +1,225 @@
+// Package transport gives the head a byte stream to an agent on a host.
+//
+// Dial reaches a host by ssh, in this process (no ssh client is forked), or by a
+// pipe when the host is this machine, starts `gorun agent` there and returns a
+// Link positioned after the agent's hail (see wire.Hail). A host that lacks this
+// gorun binary is sent it once; it is kept there under the hash of its content.
+//
+// Transport never asks for anything but the passphrase of a key, and only with
+// Options.Prompt. It knows nothing of ranks, plans or frames.
+package transport
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/user"
+	"regexp"
+	"sync"
+	"time"
+
+	"gorun/hostfile"
+)
+
+// Defaults of Options.
+const (
+	DefaultConnectTimeout = 20 * time.Second
+	DefaultFanout         = 64
+)
+
+// Options configures a Dialer. Zero values are usable unless said otherwise.
+type Options struct {
+	// ConnectTimeout bounds what it takes to reach one host: names, connection, key
+	// exchange, authentication, login shell, agent. Waiting for a turn (Fanout), for a
+	// passphrase or for another host's installation does not count. While the binary is
+	// being sent it bounds the time without progress. 0: DefaultConnectTimeout.
+	ConnectTimeout time.Duration
+
+	// AcceptNewHostKeys records the key of a host that known_hosts does not have
+	// instead of failing. A changed key is an error all the same.
+	AcceptNewHostKeys bool
+
+	Config      []string // ssh_config files, which must exist; nil: ~/.ssh/config and /etc/ssh/ssh_config if they do
+	Home        string   // for ~ in paths; "": this user's home directory
+	User        string   // name to log in as where nothing else says so; "": this user's name
+	AgentSocket string   // SSH_AUTH_SOCK; "": no ssh-agent
+
+	// Prompt asks the user for a passphrase without echo. Calls never overlap. A wrong
+	// passphrase is asked for again, three times in all, once per key for all hosts.
+	// nil: never ask; encrypted keys are not used.
+	Prompt func(prompt string) ([]byte, error)
+
+	Self   string       // the gorun binary to run here and to send to hosts; needed by Dial
+	JobID  string       // letters, digits, dot, dash, underscore; needed by Dial
+	Logger *slog.Logger // nil: none
+	Fanout int          // hosts being reached at once; 0: DefaultFanout
+}
+
+// Link is a stream to an agent on a host. Read and Write may be used by one
+// goroutine each; the other methods by any.
+type Link interface {
+	io.Reader
+	io.Writer
+
+	// Close drops the link at once and frees what it holds here. The agent sees the
+	// end of its stream and stops its ranks. More calls do nothing.
+	Close() error
+
+	// Run runs a second `gorun ARGS` on the host, without input, and returns at most
+	// 64 KiB of what it printed. It works while the link's connection lives, also
+	// after the agent has ended. Arguments may hold letters, digits and -_.:/=@%+, only.
+	Run(ctx context.Context, args ...string) ([]byte, error)
+
+	// Stderr returns the last 32 KiB that the agent, or the login shell before it,
+	// wrote to standard error, cleaned of control characters.
+	Stderr() string
+
+	// Timeline says when each phase of Dial began.
+	Timeline() []Phase
+
+	// Wait blocks until the agent's command has ended or ctx ends. It returns nil if
+	// the command's exit status was 0, an *ExitError if it was another, and another
+	// error if the connection broke first.
+	Wait(ctx context.Context) error
+}
+
+// Phase is a step of Dial: "resolve", "connect" (with the key exchange), "auth",
+// "agent", "install" (only if the binary had to be sent) and "ready".
+type Phase struct {
+	Name string
+	At   time.Duration // when it began, since Dial was called
+}
+
+// Dialer makes Links. Its methods may be called from any goroutine. It parses
+// configuration, known_hosts and keys once, when they are first needed.
+type Dialer struct {
+	opts    Options
+	log     *slog.Logger
+	slots   chan struct{}
+	config  func() (*sshConfig, error)
+	keys    *keyring
+	hosts   *hostKeys
+	ship    *shipment
+	machine func() machine
+	dialTCP func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	agents sync.WaitGroup // local agents not yet reaped
+}
+
+var goodJobID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// New returns a Dialer. It reads no file and connects to nothing; Close frees it.
+func New(opts Options) (*Dialer, error) {
+	if opts.JobID != "" && !goodJobID.MatchString(opts.JobID) {
+		return nil, fmt.Errorf("job id %q: only letters, digits, dot, dash and underscore may be used", opts.JobID)
+	}
+	if err := fillOptions(&opts); err != nil {
+		return nil, err
+	}
+	d := &Dialer{opts: opts, log: opts.Logger, slots: make(chan struct{}, opts.Fanout)}
+	d.config = sync.OnceValues(func() (*sshConfig, error) { return loadConfig(opts) })
+	d.keys = newKeyring(opts)
+	d.hosts = newHostKeys(d.log)
+	d.ship = newShipment(opts.Self)
+	d.machine = sync.OnceValue(thisMachine)
+	d.dialTCP = (&net.Dialer{KeepAlive: -1}).DialContext // frames carry heartbeats
+	return d, nil
+}
+
+func fillOptions(opts *Options) error {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.ConnectTimeout <= 0 {
+		opts.ConnectTimeout = DefaultConnectTimeout
+	}
+	if opts.Fanout <= 0 {
+		opts.Fanout = DefaultFanout
+	}
+	if opts.Home == "" {
+		opts.Home, _ = os.UserHomeDir()
+	}
+	if opts.User == "" {
+		u, err := user.Current()
+		if err != nil {
+			return fmt.Errorf("name of this user: %w", err)
+		}
+		opts.User = u.Username
+	}
+	return nil
+}
+
+// Dial reaches h, starts an agent there and returns a Link to it, positioned after
+// the agent's hail. It blocks for ConnectTimeout at most, not counting what Options
+// excepts from it. Ending ctx ends Dial, not the Link. The error is a *HostError,
+// unless ctx ended. A Link must be closed before its Dialer.
+func (d *Dialer) Dial(ctx context.Context, h hostfile.Host) (Link, error) {
+	if d.opts.Self == "" || d.opts.JobID == "" {
+		return nil, fmt.Errorf("dial without a gorun binary or a job id")
+	}
+	a, local, err := d.prepare(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	defer a.end()
+	var conn *sshConn
+	if !local {
+		conn, local, err = a.reach()
+	}
+	var link Link
+	switch {
+	case err != nil:
+	case local:
+		link, err = a.localAgent()
+	default:
+		link, err = a.agent(conn)
+	}
+	if err != nil {
+		return nil, a.fail(err)
+	}
+	return link, nil
+}
+
+// Clean removes gorun's cached binaries from h. It is for hosts without a job:
+// an agent that is being started there may have to be sent its binary again.
+func (d *Dialer) Clean(ctx context.Context, h hostfile.Host) error {
+	a, local, err := d.prepare(ctx, h)
+	if err != nil {
+		return err
+	}
+	defer a.end()
+	var conn *sshConn
+	if !local {
+		conn, local, err = a.reach()
+	}
+	switch {
+	case err != nil:
+	case local:
+		err = cleanLocal(d.opts.Home)
+	default:
+		err = a.cleanRemote(conn)
+	}
+	return a.fail(err)
+}
+
+// Warnings returns lines for the user about host keys that were accepted without
+// being known. It is complete when all Dials have returned.
+func (d *Dialer) Warnings() []string { return d.hosts.warnings() }
+
+// Close frees what the Dialer holds. It must be called after all Dials have returned
+// and all Links are closed, and waits a few seconds for local agents to end. It does
+// not wait for a Prompt that has not returned.
+func (d *Dialer) Close() {
+	d.keys.close()
+	d.ship.close()
+	done := make(chan struct{})
+	go func() { d.agents.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(localExit):
+		// Killing the agent would leave its ranks' children; it ends by itself.
+	}
+}
