@@ -30,7 +30,9 @@ type PeerError struct {
 	Err  error // how it was noticed
 }
 
-func (e *PeerError) Error() string { return fmt.Sprintf("%s: rank %d is gone: %v", e.Comm, e.Rank, e.Err) }
+func (e *PeerError) Error() string {
+	return fmt.Sprintf("%s: rank %d is gone: %v", e.Comm, e.Rank, e.Err)
+}
 
 func (e *PeerError) Unwrap() error { return e.Err }
 
@@ -42,6 +44,8 @@ type AbortError struct {
 	Err  error // the reason; on other ranks than Rank only its text
 }
 
-func (e *AbortError) Error() string { return fmt.Sprintf("%s: rank %d gave up: %v", e.Comm, e.Rank, e.Err) }
+func (e *AbortError) Error() string {
+	return fmt.Sprintf("%s: rank %d gave up: %v", e.Comm, e.Rank, e.Err)
+}
 
 func (e *AbortError) Unwrap() error { return e.Err }
