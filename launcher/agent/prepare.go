@@ -137,7 +137,7 @@ func fold(failures []wire.Failure, ranks int) []wire.Failure {
 		case n == ranks:
 			f.Rank = -1
 		case n > 1:
-			f.Text += fmt.Sprintf(" (and %d more ranks here)", n-1)
+			f.Text += fmt.Sprintf(" (and %d more of this host's ranks)", n-1)
 		}
 		out = append(out, f)
 	}

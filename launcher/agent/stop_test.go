@@ -1,0 +1,262 @@
+package agent
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/launcher/wire"
+)
+
+func TestStopGivesGrace(t *testing.T) {
+	t.Parallel()
+	h := startAgent(t, launch{})
+	h.run(newPlan(t, sh(`trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.02; done`), sh("kill -STOP $$; exit 3")))
+	h.shows(0, "ready\n")
+	d := h.stop(testLimit)
+	if x := h.exit(0); x.Code != 7 || !x.ByStop {
+		t.Errorf("rank 0 %+v; want code 7, by stop", x)
+	}
+	if x := h.exit(1); x.Signal != int(unix.SIGTERM) || !x.ByStop { // TERM reaches it as it was continued
+		t.Errorf("stopped rank 1 %+v; want SIGTERM, by stop", x)
+	}
+	if len(d.Killed) > 0 {
+		t.Errorf("killed %v; want none", d.Killed)
+	}
+	if out := h.text(0, wire.Out); out != "ready\nbye\n" {
+		t.Errorf("rank 0 wrote %q; want its last words", out)
+	}
+}
+
+func TestStopKillsStubborn(t *testing.T) {
+	t.Parallel()
+	h := startAgent(t, launch{})
+	pids := h.run(newPlan(t, []string{"sleep", "1000"}, self("stubborn"), self("daemon"), sh("trap '' TERM; sleep 1000 & exit 0")))
+	h.pid(1, "stubborn ")
+	daemon := h.pid(2, "daemon ")
+	h.pid(2, "stubborn ")
+	if x := h.exit(2); x.Code != 0 || x.ByStop {
+		t.Errorf("rank 2 %+v; want 0", x)
+	}
+	h.exit(3)
+	d := h.stop(300 * time.Millisecond)
+	if want := []int{1, 3}; !slices.Equal(d.Killed, want) {
+		t.Errorf("killed %v; want %v", d.Killed, want)
+	}
+	if x := h.exit(1); x.Signal != int(unix.SIGKILL) || !x.ByStop {
+		t.Errorf("rank 1 %+v; want SIGKILL, by stop", x)
+	}
+	log := message(h, "log", func(m wire.Message) *wire.Log { return m.Log })
+	if !strings.Contains(log.Text, "outside of the ranks' process groups") {
+		t.Errorf("log %+v; want the daemon's name", log)
+	}
+	wantGone(t, append(pids, daemon)...)
+}
+
+func TestSecondStopShortens(t *testing.T) {
+	t.Parallel()
+	h := startAgent(t, launch{})
+	h.run(newPlan(t, self("stubborn")))
+	h.pid(0, "stubborn ")
+	h.tell(wire.Message{Stop: &wire.Stop{Grace: time.Hour}})
+	if d := h.stop(0); !slices.Equal(d.Killed, []int{0}) {
+		t.Errorf("killed %v; want rank 0", d.Killed)
+	}
+}
+
+func TestStopBeforePlan(t *testing.T) {
+	t.Parallel()
+	startAgent(t, launch{}).stop(0)
+}
+
+func TestStopBeforeStart(t *testing.T) {
+	t.Parallel()
+	h := startAgent(t, launch{})
+	if f := h.prepare(newPlan(t, sh("echo no"))); len(f) > 0 {
+		t.Fatalf("prepare: %+v", f)
+	}
+	h.stop(0)
+}
+
+func TestRemovesInstallDirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir() + "/" + installPrefix + "0123456789abcdef"
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h := startAgent(t, launch{args: []string{"--remove", dir}})
+	h.stop(0)
+	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", dir, err)
+	}
+}
+
+// However the link ends, nothing of the job may outlive it by more than the grace.
+func TestLinkLost(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		lose func(h *head)
+		want string // in stderr
+	}{
+		{"closed", func(h *head) { h.stdin.Close() }, "gorun is gone"},
+		{"silent", func(h *head) { h.quiet() }, "was silent for"},
+		{"garbage", func(h *head) { h.stdin.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, "unknown frame kind"},
+		{"unknown-message", func(h *head) { h.send.Send(wire.Frame{Kind: wire.Control, Payload: []byte("{}")}) }, "unknown kind"},
+		{"second-plan", func(h *head) { h.send.SendMessage(wire.Message{Plan: newPlan(t, sh(""))}) }, "second plan"},
+		{"second-start", func(h *head) {
+			h.send.SendMessage(wire.Message{Start: &wire.Start{}})
+			h.send.SendMessage(wire.Message{Start: &wire.Start{}})
+		}, "second start"},
+		{"foreign-stream", func(h *head) { h.send.Send(wire.CreditFrame(wire.StreamID(99, wire.Out), 1)) }, "credit for stream"},
+		{"stdin-without-credit", func(h *head) {
+			h.send.Send(wire.Frame{Kind: wire.Stdin, Stream: wire.StreamID(0, wire.In), Payload: make([]byte, 100)})
+			for range 1 << 14 {
+				h.send.Send(wire.Frame{Kind: wire.Stdin, Stream: wire.StreamID(0, wire.In), Payload: make([]byte, 100)})
+			}
+		}, "beyond its credit"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := startAgent(t, launch{})
+			p := newPlan(t, self("daemon"), sh("echo $$; exec sleep 1000"))
+			p.LostAfter = 1500 * time.Millisecond
+			p.Grace = 100 * time.Millisecond
+			p.Ranks[0].Stdin = true
+			pids := h.run(p)
+			daemon := h.pid(0, "daemon ")
+			h.pid(0, "stubborn ")
+			tt.lose(h)
+			if code := h.code(); code == 0 {
+				t.Errorf("exit code 0; want a failure")
+			}
+			if got := h.stderr.String(); !strings.Contains(got, tt.want) {
+				t.Errorf("stderr %q; want %q", got, tt.want)
+			}
+			wantGone(t, append(pids, daemon)...)
+		})
+	}
+}
+
+// A head that no longer reads must not keep the agent from stopping its ranks.
+func TestHeadDoesNotRead(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"silent", "closed"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			h := startAgent(t, launch{noRead: true})
+			p := newPlan(t, sh(`echo $$ >pid; exec cat /dev/zero`))
+			p.Credit, p.LostAfter, p.Grace = 1<<30, time.Second, 100*time.Millisecond
+			h.tell(wire.Message{Plan: p})
+			h.tell(wire.Message{Start: &wire.Start{}})
+			var b []byte
+			eventually(t, "the rank's pid", func() bool {
+				b, _ = os.ReadFile(string(p.Dir) + "/pid")
+				return len(b) > 1
+			})
+			if how == "silent" {
+				h.quiet()
+			} else {
+				h.stdin.Close()
+			}
+			if code := h.code(); code != exitLost {
+				t.Errorf("exit code %d; want %d", code, exitLost)
+			}
+		})
+	}
+}
+
+func TestSignalToAgent(t *testing.T) {
+	t.Parallel()
+	for name, sig := range map[string]unix.Signal{"TERM": unix.SIGTERM, "INT": unix.SIGINT, "HUP": unix.SIGHUP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startAgent(t, launch{})
+			pids := h.run(newPlan(t, []string{"sleep", "1000"}))
+			h.cmd.Process.Signal(sig)
+			h.done()
+			if x := h.exit(0); !x.ByStop {
+				t.Errorf("rank 0 %+v; want by stop", x)
+			}
+			if code := h.code(); code != 128+int(sig) {
+				t.Errorf("exit code %d; want %d", code, 128+int(sig))
+			}
+			wantGone(t, pids...)
+		})
+	}
+}
+
+// A pipe that somebody else holds open does not hold up the end for ever.
+func TestForeignWriter(t *testing.T) {
+	t.Parallel()
+	h := startAgent(t, launch{})
+	h.run(newPlan(t, sh("echo $$; exec sleep 1000")))
+	pid := h.line(0, "")
+	f, err := os.OpenFile("/proc/"+pid+"/fd/1", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString("foreign\n"); err != nil {
+		t.Fatal(err)
+	}
+	h.stop(0)
+	if out := h.text(0, wire.Out); out != pid+"\nforeign\n" {
+		t.Errorf("rank 0 wrote %q", out)
+	}
+}
+
+// kill -9 of the agent: the kernel ends the ranks, the sweep what they have left;
+// another job on the host is not touched.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	h, other := startAgent(t, launch{}), startAgent(t, launch{})
+	shm := shmDir + "/gorun-test-" + newPlan(t).JobID
+	p := newPlan(t, self("daemon"), []string{"sleep", "1000"}, self("shm", shm))
+	pids := h.run(p)
+	daemon := h.pid(0, "daemon ")
+	h.pid(0, "stubborn ")
+	q := newPlan(t, []string{"sleep", "1000"})
+	otherPIDs := other.run(q)
+	install := "/var/tmp/" + installPrefix + p.JobID
+	if err := os.Mkdir(install, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the list of shared memory", func() bool { return len(readShmList(jobDir(p.JobID))) > 0 })
+
+	h.cmd.Process.Kill()
+	h.code()
+	eventually(t, "the ranks' end", func() bool { return !alive(pids[1]) })
+	if !alive(daemon) {
+		t.Error("the daemon has gone by itself; the sweep has nothing to do")
+	}
+	out, err := exec.Command(os.Args[0], "agent", "sweep", p.JobID).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "killed 1 process") {
+		t.Errorf("sweep: %v, %q; want one process killed", err, out)
+	}
+	wantGone(t, append(pids, daemon)...)
+	for _, path := range []string{jobDir(p.JobID), install, shm} {
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is left", path)
+		}
+	}
+	if !alive(otherPIDs[0]) {
+		t.Error("the other job's rank was killed")
+	}
+	other.stop(0)
+}
+
+func TestSweepRefusesBadID(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"", "..", "../../etc", "abc", "0123456789abcdeg", "01234567/", strings.Repeat("a", 65)} {
+		if _, err := Sweep(t.Context(), id); err == nil {
+			t.Errorf("job id %q is accepted", id)
+		}
+	}
+}
