@@ -1,0 +1,135 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// A use is one flag of the command line.
+type use struct {
+	name  string // in the flag set
+	value string
+	typed string // as the user spelled it, with its dashes
+}
+
+// A commandLine is gorun's arguments taken apart: flags, then the program.
+type commandLine struct {
+	uses    []use
+	program []string
+	marked  bool // "--" stood before the program
+}
+
+// An arg is a word of the command line that looks like a flag.
+type arg struct {
+	typed  string // with its dashes, without "=value"
+	word   string // without its dashes
+	value  string
+	valued bool // "=value" was there
+}
+
+// cut takes a word that begins with a dash apart. One dash is as good as two.
+func cut(s string) arg {
+	typed, value, valued := strings.Cut(s, "=")
+	word := strings.TrimPrefix(strings.TrimPrefix(typed, "-"), "-")
+	return arg{typed: typed, word: word, value: value, valued: valued}
+}
+
+// parseLine takes args apart by MPI's rules: a flag may have one dash or two and its
+// value may follow in the same word or in the next; flags end at the first word that
+// is no flag, which is the program, or at "--". It knows from fs which flags take a
+// value, and does not look at what the values are. Its errors are *usageError.
+func parseLine(fs *pflag.FlagSet, args []string) (commandLine, error) {
+	p := lineParser{fs: fs, words: spellings(), rest: args}
+	for len(p.rest) > 0 {
+		a := p.rest[0]
+		if a == "--" {
+			p.line.program, p.line.marked = p.rest[1:], true
+			break
+		}
+		if len(a) < 2 || a[0] != '-' {
+			p.line.program = p.rest
+			break
+		}
+		p.rest = p.rest[1:]
+		if err := p.flag(cut(a)); err != nil {
+			return commandLine{}, err
+		}
+	}
+	return p.line, nil
+}
+
+// lineParser is parseLine's state.
+type lineParser struct {
+	fs    *pflag.FlagSet
+	words map[string]string
+	rest  []string
+	line  commandLine
+}
+
+// flag reads the flag a and, if it needs one, its value.
+func (p *lineParser) flag(a arg) error {
+	if a.word == "vv" && !a.valued {
+		a.word, a.value, a.valued = "v", "2", true
+	}
+	name, ok := p.words[a.word]
+	if !ok {
+		number := ""
+		if name, number, ok = p.attached(a); !ok {
+			return unknownFlag(p.words, a, p.rest)
+		}
+		a.value, a.valued = number, true
+	}
+	if !a.valued {
+		if a.value = p.fs.Lookup(name).NoOptDefVal; a.value == "" {
+			v, err := p.next(a.typed)
+			if err != nil {
+				return err
+			}
+			a.value = v
+		}
+	}
+	return p.add(name, a)
+}
+
+// add notes the flag. -genv's value may be two words, NAME and VALUE.
+func (p *lineParser) add(name string, a arg) error {
+	if name == "genv" && !strings.Contains(a.value, "=") {
+		if len(p.rest) == 0 {
+			return &usageError{a.typed + " " + a.value + ": the value is missing",
+				[]string{"write " + a.typed + " " + a.value + "=VALUE or " + a.typed + " " + a.value + " VALUE"}}
+		}
+		a.value += "=" + p.rest[0]
+		p.rest = p.rest[1:]
+	}
+	p.line.uses = append(p.line.uses, use{name, a.value, a.typed})
+	return nil
+}
+
+// attached splits "np16" and "n4": a number may follow the name of a count at once.
+func (p *lineParser) attached(a arg) (name, value string, ok bool) {
+	word := strings.TrimRight(a.word, "0123456789")
+	name = p.words[word]
+	if a.valued || word == a.word || (name != "np" && name != "ppn") {
+		return "", "", false
+	}
+	return name, a.word[len(word):], true
+}
+
+// next takes the word after the flag typed as its value. A word that is itself a flag
+// of gorun's is no value: the value was forgotten.
+func (p *lineParser) next(typed string) (string, error) {
+	if len(p.rest) == 0 {
+		return "", needsValue(typed, "")
+	}
+	v := p.rest[0]
+	if v == "--" || (len(v) > 1 && v[0] == '-' && p.words[cut(v).word] != "") {
+		return "", needsValue(typed, " before "+v)
+	}
+	p.rest = p.rest[1:]
+	return v, nil
+}
+
+func needsValue(typed, where string) error {
+	return &usageError{typed + " needs a value" + where, []string{seeHelp}}
+}

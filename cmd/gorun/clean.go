@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"gorun/hostfile"
+	"gorun/launcher"
+	"gorun/launcher/transport"
+)
+
+// clean removes gorun's cached program here and on the hosts that args name.
+func (c *command) clean(ctx context.Context, args []string) int {
+	o, err := parseClean(args)
+	switch {
+	case err != nil:
+		return c.fail(err, o)
+	case o.help:
+		io.WriteString(c.stdout, cleanHelp)
+		return 0
+	}
+	hosts, err := readHosts(o)
+	if err != nil {
+		return c.fail(err, o)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	hosts = append([]hostfile.Host{{Name: "localhost", Slots: -1}}, hosts...)
+	err = c.cleanHosts(ctx, o, hosts)
+	if e, ok := errors.AsType[*launcher.HostsError](err); ok {
+		c.console.print(hostsReport(e, "nothing was removed there"))
+		return exitTrouble
+	}
+	if err != nil {
+		return c.fail(err, o)
+	}
+	return 0
+}
+
+// cleanHosts removes gorun's cached program from the hosts. Its error is a
+// *launcher.HostsError if some could not be reached.
+func (c *command) cleanHosts(ctx context.Context, o options, hosts []hostfile.Host) error {
+	tty := openTerminal()
+	defer tty.close()
+	home, user := c.account()
+	d, err := transport.New(transport.Options{
+		ConnectTimeout: o.connectTimeout, AcceptNewHostKeys: o.acceptNew, Fanout: o.fanout, Home: home, User: user,
+		AgentSocket: c.env.get("SSH_AUTH_SOCK"), Prompt: tty.prompt(), Logger: c.console.logger(o.verbose),
+	})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	var mu sync.Mutex
+	failed := &launcher.HostsError{Good: len(hosts)}
+	var g errgroup.Group
+	g.SetLimit(o.fanout)
+	for _, h := range hosts {
+		g.Go(func() error {
+			if err := d.Clean(ctx, h); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed.Hosts = append(failed.Hosts, launcher.HostFailure{Host: h.Name, Err: err})
+				failed.Good--
+			}
+			return nil
+		})
+	}
+	g.Wait()
+	for _, w := range d.Warnings() {
+		c.console.warn(w)
+	}
+	if len(failed.Hosts) == 0 {
+		return nil
+	}
+	return failed
+}
+
+// parseClean reads the command line of gorun clean.
+func parseClean(args []string) (options, error) {
+	const known = " hostfile host connect-timeout fanout accept-new-host-keys v help "
+	o, line, err := readOptions(args)
+	if err != nil || o.help {
+		return o, err
+	}
+	for _, u := range line.uses {
+		if !strings.Contains(known, " "+u.name+" ") {
+			return o, &usageError{"gorun clean has no flag " + u.typed, []string{"gorun clean --help"}}
+		}
+	}
+	if len(line.program) > 0 {
+		return o, &usageError{"gorun clean takes no argument " + shellQuote(line.program[0]),
+			[]string{"name hosts by -H LIST or -hostfile FILE", "to run a program named clean: gorun -- clean"}}
+	}
+	return o, nil
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"gorun/envsync"
+	"gorun/hostfile"
+	"gorun/launcher"
+)
+
+// hostfileError makes a usage error of one that names no line: a file that cannot be
+// read at all is a mistake on the command line.
+func hostfileError(err error) error {
+	if _, ok := errors.AsType[*hostfile.SyntaxError](err); ok {
+		return err
+	}
+	return &usageError{err.Error(), nil}
+}
+
+// errorReport says why a job did not run. o is what was asked for.
+func errorReport(err error, o options) report {
+	var r report
+	if e, ok := errors.AsType[*usageError](err); ok {
+		return report{[]string{e.msg}, e.hints}
+	}
+	if e, ok := errors.AsType[*launcher.HostsError](err); ok {
+		return hostsReport(e, "nothing was started")
+	}
+	if e, ok := errors.AsType[*launcher.PrepareError](err); ok {
+		return prepareReport(e, o)
+	}
+	if e, ok := errors.AsType[*launcher.SlotsError](err); ok {
+		return slotsReport(e, o)
+	}
+	r.linef("%v", err)
+	if e, ok := errors.AsType[*hostfile.SyntaxError](err); ok && e.Hint != "" {
+		r.hintf("%s", e.Hint)
+	}
+	if e, ok := errors.AsType[*envsync.SettingError](err); ok && e.Hint != "" {
+		r.hintf("%s", e.Hint)
+	}
+	if _, ok := errors.AsType[*launcher.UnknownSlotsError](err); ok {
+		r.hintf(`write their slots in the hostfile ("gpu1 slots=8") or the list (gpu1:8); --dry-run asks no host`)
+	}
+	return r
+}
+
+// causes groups hosts by what is wrong with them, in order of appearance.
+type causes struct {
+	texts []string
+	hosts map[string][]string // by text
+}
+
+func (c *causes) add(text, host string) {
+	if c.hosts == nil {
+		c.hosts = map[string][]string{}
+	}
+	if _, ok := c.hosts[text]; !ok {
+		c.texts = append(c.texts, text)
+	}
+	if !slices.Contains(c.hosts[text], host) {
+		c.hosts[text] = append(c.hosts[text], host)
+	}
+}
+
+// list adds a headline and a line for each cause to r, or one line for a single cause.
+func (c *causes) list(r *report, headline, consequence string) {
+	if len(c.texts) == 1 && len(c.hosts[c.texts[0]]) == 1 {
+		r.linef("%s: %s; %s", c.hosts[c.texts[0]][0], c.texts[0], consequence)
+		return
+	}
+	r.linef("%s; %s", headline, consequence)
+	for _, text := range c.texts {
+		r.linef("  %s: %s", strings.Join(c.hosts[text], ", "), text)
+	}
+}
+
+// hostsReport lists the hosts that could not be used; equal causes share a line.
+func hostsReport(e *launcher.HostsError, consequence string) report {
+	var r report
+	var general, shown causes
+	for _, h := range e.Hosts {
+		general.add(generalize(h.Err.Error(), h.Host), h.Host)
+	}
+	for _, h := range e.Hosts {
+		text := h.Err.Error()
+		if g := generalize(text, h.Host); len(general.hosts[g]) > 1 {
+			text = g
+		}
+		shown.add(text, h.Host)
+	}
+	shown.list(&r, fmt.Sprintf("%d of %d hosts cannot be used", len(e.Hosts), len(e.Hosts)+e.Good), consequence)
+	r.hints = append(r.hints, hostHints(e.Hosts)...)
+	return r
+}
+
+// generalize takes out of text what is different for every host: its name and
+// addresses.
+func generalize(text, host string) string {
+	words := strings.Split(text, " ")
+	for i, w := range words {
+		core := strings.Trim(w, ",;:()")
+		_, err1 := netip.ParseAddrPort(core)
+		_, err2 := netip.ParseAddr(strings.Trim(core, "[]"))
+		if err1 == nil || err2 == nil {
+			words[i] = strings.Replace(w, core, "ADDRESS", 1)
+		} else if user, rest, ok := strings.Cut(w, "@"); ok && strings.Contains(rest, host) {
+			words[i] = user + "@" + strings.Replace(rest, host, "HOST", 1)
+		} else if core == host || core == `"`+host+`"` {
+			words[i] = strings.Replace(w, host, "HOST", 1)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// prepareReport lists the hosts that cannot run the program.
+func prepareReport(e *launcher.PrepareError, o options) report {
+	var r report
+	var c causes
+	missing, elsewhere := false, false
+	for _, f := range e.Failures {
+		c.add(f.Text, f.Host)
+		missing = missing || f.Code == 127
+		elsewhere = elsewhere || f.Rank < 0
+	}
+	c.list(&r, "the program cannot be started on every host", "nothing was started")
+	switch {
+	case missing && o.here(o.program[0]):
+		r.hintf("did you mean ./%s?", o.program[0])
+	case missing:
+		r.hintf("programs are looked up in the PATH of the host; a path with a slash is taken from the working directory")
+	case elsewhere && o.wdir == "":
+		r.hintf("the working directory must exist on every host; -wdir DIR names another than this one")
+	}
+	return r
+}
+
+// slotsReport says where the slots are.
+func slotsReport(e *launcher.SlotsError, o options) report {
+	const most = 8
+	var r report
+	switch {
+	case e.Need == 0:
+		r.linef("the hosts offer no slots")
+	case e.PerHost > 0:
+		r.linef("%s do not fit with %d on each host", plural(e.Need, "rank"), e.PerHost)
+	default:
+		r.linef("need %s, hosts offer %d", plural(e.Need, "slot"), e.Have)
+	}
+	for i, h := range e.Hosts {
+		if i == most && len(e.Hosts) > most+1 {
+			r.linef("  and %d more hosts", len(e.Hosts)-most)
+			break
+		}
+		r.linef("  %s: %s (%s)", h.Name, plural(h.Slots, "slot"), h.Origin)
+	}
+	r.hints = append(r.hints, slotsHint(e, o))
+	return r
+}
+
+func slotsHint(e *launcher.SlotsError, o options) string {
+	if e.Need == 0 {
+		return "write slots=N for a host, or host:N in -H"
+	}
+	if e.Need > launcher.MaxRanks {
+		return fmt.Sprintf("a job has at most %d ranks", launcher.MaxRanks)
+	}
+	ways := []string{"add a host"}
+	if e.PerHost > 0 {
+		ways = append(ways, "lower -ppn")
+	}
+	if e.Have > 0 && e.Have < e.Need {
+		ways = append(ways, fmt.Sprintf("lower -np to %d", e.Have))
+	}
+	if !o.oversubscribe {
+		ways = append(ways, "pass --oversubscribe")
+	}
+	return either(ways)
+}
+
+// either joins ways as "a, b, or c".
+func either(ways []string) string {
+	if len(ways) == 1 {
+		return ways[0]
+	}
+	last := len(ways) - 1
+	comma := ","
+	if last == 1 {
+		comma = ""
+	}
+	return strings.Join(ways[:last], ", ") + comma + " or " + ways[last]
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+
+	"gorun/envsync"
+	"gorun/hostfile"
+	"gorun/launcher"
+)
+
+// Exit codes of gorun's own; the others are those of ranks and 128+signal.
+const (
+	exitUsage        = 2
+	exitTimeout      = 124
+	exitTrouble      = 125 // gorun itself failed
+	exitStdoutClosed = 141 // as a program that SIGPIPE kills
+)
+
+// cause is what a job ended by.
+type cause string
+
+const (
+	causeNone         cause = "ended well"
+	causeTimeout      cause = "timeout"
+	causeSignal       cause = "signal"
+	causeRank         cause = "rank failed"
+	causeStdoutClosed cause = "stdout closed"
+	causeOutput       cause = "output lost"
+	causeLost         cause = "host lost"
+)
+
+// causeOf picks the one cause that the exit code and the headline are about. A job
+// that its user or its limit ended did so whatever its ranks did before.
+func causeOf(res *launcher.Result) cause {
+	switch {
+	case res.Timeout:
+		return causeTimeout
+	case res.Signal != 0:
+		return causeSignal
+	case res.First != nil:
+		return causeRank
+	case len(res.Lost) > 0:
+		return causeLost
+	case res.StdoutClosed:
+		return causeStdoutClosed
+	case res.OutputError != "":
+		return causeOutput
+	}
+	return causeNone
+}
+
+// exitCode is the only place that makes an exit code of what launcher.Run returned.
+func exitCode(res *launcher.Result, err error) int {
+	if res != nil && res.Signal != 0 {
+		return 128 + res.Signal
+	}
+	if err != nil {
+		return errorCode(err)
+	}
+	switch causeOf(res) {
+	case causeTimeout:
+		return exitTimeout
+	case causeRank:
+		if res.First.Signal != 0 {
+			return 128 + res.First.Signal
+		}
+		return res.First.Code
+	case causeStdoutClosed:
+		return exitStdoutClosed
+	case causeOutput, causeLost:
+		return exitTrouble
+	}
+	return 0
+}
+
+// errorCode is the code for a job that did not run.
+func errorCode(err error) int {
+	if e, ok := errors.AsType[*launcher.PrepareError](err); ok {
+		return e.Failures[0].Code
+	}
+	if isUsage(err) {
+		return exitUsage
+	}
+	return exitTrouble
+}
+
+// isUsage reports whether err is about what the user wrote.
+func isUsage(err error) bool {
+	is := func(_ any, ok bool) bool { return ok }
+	return is(errors.AsType[*usageError](err)) ||
+		is(errors.AsType[*hostfile.SyntaxError](err)) ||
+		is(errors.AsType[*envsync.SettingError](err)) ||
+		is(errors.AsType[*envsync.SizeError](err)) ||
+		is(errors.AsType[*launcher.SlotsError](err)) ||
+		is(errors.AsType[*launcher.StdinError](err)) ||
+		is(errors.AsType[*launcher.UnknownSlotsError](err))
+}

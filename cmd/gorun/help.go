@@ -1,0 +1,66 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+//go:embed help.txt
+var helpText string
+
+const cleanHelp = `gorun clean removes ~/.cache/gorun, where gorun keeps its own program: here, and
+on the hosts that are named.
+
+Usage: gorun clean [-hostfile FILE] [-H LIST]
+
+  gorun clean                     this machine only
+  gorun clean -hostfile hosts     this machine and every host of the file
+
+It also takes --connect-timeout, --fanout, --accept-new-host-keys and -v, as
+gorun itself does. A job that is running is not disturbed.
+`
+
+// version is set by the linker for a release: -ldflags "-X main.version=v1.2.3".
+var version string
+
+// printVersion writes one line: version, commit, Go and platform.
+func printVersion(w io.Writer) {
+	fmt.Fprintf(w, "gorun %s %s %s/%s\n", ownVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// ownVersion is the version of this binary.
+func ownVersion() string {
+	info, _ := debug.ReadBuildInfo()
+	return versionText(info)
+}
+
+// versionText is the version with the commit that info tells of, if any.
+func versionText(info *debug.BuildInfo) string {
+	v := version
+	if v == "" {
+		v = "devel"
+	}
+	if info == nil {
+		return v
+	}
+	if version == "" && strings.HasPrefix(info.Main.Version, "v") {
+		v = info.Main.Version
+	}
+	revision, modified := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = ", modified"
+		}
+	}
+	if revision == "" {
+		return v
+	}
+	return fmt.Sprintf("%s (%s%s)", v, revision, modified)
+}

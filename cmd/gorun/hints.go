@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+
+	"gorun/launcher"
+	"gorun/launcher/transport"
+)
+
+// hostHints says what may help with hosts that could not be used. A hint for several
+// hosts is given once, with the first as its example.
+func hostHints(failures []launcher.HostFailure) []string {
+	var hints []string
+	seen := map[string]bool{}
+	for _, f := range failures {
+		kind, hint := hostHint(f)
+		if hint != "" && !seen[kind] {
+			seen[kind] = true
+			hints = append(hints, hint)
+		}
+		if e, ok := errors.AsType[*transport.HostError](f.Err); ok {
+			for _, u := range e.Unused {
+				if !seen[u] {
+					seen[u] = true
+					hints = append(hints, fmt.Sprintf("not used by gorun, though it applies to %s: %s", f.Host, u))
+				}
+			}
+		}
+	}
+	return hints
+}
+
+// hostHint returns a hint and its kind, by which equal ones are known.
+func hostHint(f launcher.HostFailure) (kind, hint string) {
+	if e, ok := errors.AsType[*transport.HostKeyError](f.Err); ok {
+		return fmt.Sprint("key", e.Problem), hostKeyHint(f.Host, e)
+	}
+	if e, ok := errors.AsType[*transport.AuthError](f.Err); ok {
+		hint := authHint(f.Host, e)
+		return hint, hint
+	}
+	if e, ok := errors.AsType[*net.DNSError](f.Err); ok {
+		return "name", "is the name right? getent hosts " + shellQuote(e.Name)
+	}
+	if errors.Is(f.Err, syscall.ECONNREFUSED) {
+		return "refused", "does sshd run there, on that port? another port goes into the hostfile as port=N"
+	}
+	if _, ok := errors.AsType[*transport.DroppedError](f.Err); ok {
+		return "dropped", "--fanout N makes fewer connections at once; --connect-timeout TIME tries for longer"
+	}
+	if _, ok := errors.AsType[*transport.TimeoutError](f.Err); ok {
+		return "timeout", "--connect-timeout TIME waits for longer, -v shows how far each host came"
+	}
+	if _, ok := errors.AsType[*transport.ShellError](f.Err); ok {
+		return "shell", fmt.Sprintf("what does this print? ssh %s exec /bin/sh -c pwd", shellQuote(f.Host))
+	}
+	return "", ""
+}
+
+func hostKeyHint(host string, e *transport.HostKeyError) string {
+	switch {
+	case e.Problem == transport.HostKeyUnknown && e.Command != "":
+		return "if that is the right key: " + e.Command + "; or trust new hosts with --accept-new-host-keys"
+	case e.Problem == transport.HostKeyUnknown:
+		return "to trust hosts that are new: --accept-new-host-keys"
+	case e.Problem == transport.HostKeyChanged:
+		return fmt.Sprintf("if %s was reinstalled: ssh-keygen -R %s -f %s", host, shellQuote(e.Name), shellQuote(e.File))
+	}
+	return ""
+}
+
+// authHint says how to have the right key offered. Its text must not name the host
+// unless it is about that host alone.
+func authHint(host string, e *transport.AuthError) string {
+	keys := e.Methods == nil || slices.Contains(e.Methods, "publickey")
+	switch {
+	case e.Partial:
+		return "gorun logs in with keys only; a second factor must be lifted for these hosts"
+	case !keys:
+		return "gorun logs in with keys only, which that server does not take"
+	case strings.Contains(e.Text, "Too many authentication failures"):
+		return "in ~/.ssh/config, IdentityFile with IdentitiesOnly yes offers only the right key"
+	case len(e.Offered) == 0:
+		return "ssh-add adds a key to ssh-agent; IdentityFile in ~/.ssh/config names another file"
+	}
+	return fmt.Sprintf("ssh-copy-id puts a key there, as in: ssh-copy-id %s", shellQuote(e.User+"@"+host))
+}

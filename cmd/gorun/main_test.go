@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain makes commands of this binary for the scripts and tests: gorun itself,
+// which is also the agent that it starts, and small programs for ranks.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"gorun":    main,
+		"showargs": showArgs,
+	})
+}
+
+// showArgs prints its arguments quoted, one a line.
+func showArgs() {
+	for _, a := range os.Args[1:] {
+		fmt.Println(strconv.Quote(a))
+	}
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"code":    scriptCode,
+			"nothing": scriptNothing,
+		},
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", e.WorkDir) // testscript's own does not exist
+			return nil
+		},
+	})
+}
+
+// scriptCode is "code N COMMAND...": runs the command, which must end with code N.
+func scriptCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N COMMAND [ARG...]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = e.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if fmt.Sprint(got) != args[0] {
+		ts.Fatalf("got exit code %d; want %s\n%s%s", got, args[0], ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	}
+}
+
+// scriptNothing is "nothing PATTERN...": no file may match, for up to 5 s.
+func scriptNothing(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: nothing PATTERN...")
+	}
+	for _, pattern := range args {
+		if left := remaining(ts.MkAbs(pattern), 5*time.Second); len(left) > 0 {
+			ts.Fatalf("left behind: %q", left)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// flagWord finds flags in text: a dash or two, then a letter, not inside a word.
+var flagWord = regexp.MustCompile(`(^|[\s"'(,])(--?[A-Za-z][A-Za-z-]*)`)
+
+// flagsIn returns the flags that text names, without dashes.
+func flagsIn(text string) []string {
+	var words []string
+	for _, m := range flagWord.FindAllStringSubmatch(text, -1) {
+		words = append(words, strings.TrimLeft(m[2], "-"))
+	}
+	return words
+}
+
+func TestPeersFlagsGetAnAnswer(t *testing.T) {
+	tests := map[string]struct{ flags, hint string }{
+		"open-mpi":   {"--mca -mca --prtemca --gmca", "OMPI_MCA_"},
+		"binding":    {"--bind-to -bind-to --cpu-bind --report-bindings --bindto", "numactl"},
+		"mapping":    {"--map-by -map-by --mapby --rank-by -m --distribution", "host by host"},
+		"per-node":   {"--nproc-per-node --nproc_per_node -perhost --ntasks-per-node --num_gpus", "-ppn"},
+		"one-each":   {"-pernode --pernode", "-ppn 1"},
+		"hosts":      {"-hosts -hostlist -w --nodelist", "-H "},
+		"files":      {"-outfile-pattern --output-filename --log-dir --log_dir -o", "--output-dir"},
+		"labels":     {"-prepend-rank --label", "-l"},
+		"env":        {"-genvlist -envlist --export", "-x NAME"},
+		"root":       {"--allow-run-as-root", "not needed"},
+		"rendezvous": {"--rdzv-backend --rdzv_endpoint --master-addr --master_port --node_rank --standalone", "MASTER_ADDR"},
+		"horovod":    {"--network-interface --network-interfaces -iface", "--interface"},
+		"ssh":        {"--launcher -bootstrap --rmk -launcher-exec", "~/.ssh/config"},
+		"ssh-port":   {"-p --ssh-port --ssh_port", "port=N"},
+		"srun":       {"--ntasks", "-np N"},
+		"overcommit": {"-O --overcommit", "--oversubscribe"},
+		"dry":        {"--display-map --display-allocation --do-not-launch --test-only", "--dry-run"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			for f := range strings.FieldsSeq(tt.flags) {
+				_, err := parseOptions([]string{f, "value", "./app"})
+				e, ok := err.(*usageError)
+				if !ok || e.msg != "unknown flag "+f || len(e.hints) != 1 || !strings.Contains(e.hints[0], tt.hint) {
+					t.Errorf("%s: got %#v; want a hint with %q", f, err, tt.hint)
+				}
+			}
+		})
+	}
+}
+
+func TestPeersTableIsConsistent(t *testing.T) {
+	words := spellings()
+	seen := map[string]bool{}
+	for _, p := range peers() {
+		for w := range strings.FieldsSeq(p.words) {
+			if words[w] != "" {
+				t.Errorf("%s is a flag of gorun's and stands in the table of others'", w)
+			}
+			if seen[w] {
+				t.Errorf("%s stands in the table twice", w)
+			}
+			seen[w] = true
+		}
+		hint := strings.ReplaceAll(p.hint, "python3 -m MODULE", "")
+		for _, w := range flagsIn(hint) {
+			if words[w] == "" {
+				t.Errorf("the hint for %q names -%s, which gorun has not", p.words, w)
+			}
+		}
+	}
+}
+
+func TestEverySpellingIsDefined(t *testing.T) {
+	o := defaultOptions()
+	fs := o.flagSet()
+	for word, name := range spellings() {
+		if fs.Lookup(name) == nil {
+			t.Errorf("%s stands for %s, which is not defined", word, name)
+		}
+	}
+}
+
+// hiddenWords are spellings that help and manual need not show.
+var hiddenWords = map[string]bool{"verbose": true, "V": true, "h": true}
+
+func TestHelpAndManualNameEveryFlag(t *testing.T) {
+	page, err := os.ReadFile("../../docs/gorun.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manual := regexp.MustCompile(`\\f[A-Z]|\\&`).ReplaceAllString(strings.ReplaceAll(string(page), `\-`, "-"), "")
+	words := spellings()
+	texts := map[string]string{"help": helpText, "manual": manual}
+	for where, text := range texts {
+		named := map[string]bool{}
+		for _, w := range flagsIn(text) {
+			named[w] = true
+		}
+		for w := range words {
+			if !named[w] && !hiddenWords[w] {
+				t.Errorf("%s: the flag %s is missing", where, dashed(w))
+			}
+		}
+		for w := range named {
+			if words[w] == "" {
+				t.Errorf("%s: names -%s, which gorun has not", where, w)
+			}
+		}
+	}
+}
+
+func TestHelpFitsTheTerminal(t *testing.T) {
+	for _, text := range []string{helpText, cleanHelp} {
+		for l := range strings.Lines(text) {
+			if l = strings.TrimSuffix(l, "\n"); len(l) > 80 || strings.ContainsAny(l, "\t\r") || strings.TrimRight(l, " ") != l {
+				t.Errorf("line of %d columns, or with blanks that do not belong: %q", len(l), l)
+			}
+		}
+	}
+}

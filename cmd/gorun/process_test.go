@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait of these tests.
+const patience = 20 * time.Second
+
+// until polls cond, and reports whether it came true within limit.
+func until(limit time.Duration, cond func() bool) bool {
+	for deadline := time.Now().Add(limit); !cond(); {
+		if time.Now().After(deadline) {
+			return false
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	return true
+}
+
+// remaining returns the files that match pattern when none is left, or after limit.
+func remaining(pattern string, limit time.Duration) []string {
+	var left []string
+	until(limit, func() bool {
+		left, _ = filepath.Glob(pattern)
+		return len(left) == 0
+	})
+	return left
+}
+
+// buffer gathers output while others look at it.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer // guarded by mu
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// processState is the letter of /proc that says what a process does; "" if it is gone.
+func processState(pid string) string {
+	stat, _ := os.ReadFile("/proc/" + pid + "/stat")
+	_, after, _ := bytes.Cut(stat, []byte(") "))
+	if len(after) == 0 {
+		return ""
+	}
+	return string(after[:1])
+}
+
+// process is a gorun under way.
+type process struct {
+	t              *testing.T
+	cmd            *exec.Cmd
+	dir            string
+	stdout, stderr buffer
+	done           chan struct{}
+}
+
+// start runs gorun with args in a directory of its own.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, dir: t.TempDir(), done: make(chan struct{})}
+	p.cmd = exec.Command("gorun", args...)
+	p.cmd.Dir = p.dir
+	p.cmd.Env = append(os.Environ(), "HOME="+p.dir, "PWD="+p.dir)
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.cmd.Wait(); close(p.done) }()
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		<-p.done
+	})
+	return p
+}
+
+// waitFiles waits until ranks have written all of the named files.
+func (p *process) waitFiles(names ...string) {
+	p.t.Helper()
+	for _, name := range names {
+		if !until(patience, func() bool { _, err := os.Stat(filepath.Join(p.dir, name)); return err == nil }) {
+			p.t.Fatalf("no file %s after %v", name, patience)
+		}
+	}
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// end waits for gorun, checks its exit code, and returns what it said.
+func (p *process) end(code int) (stdout, stderr string) {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		p.t.Fatalf("gorun still runs after %v", patience)
+	}
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
+		p.t.Errorf("got exit code %d; want %d\nstdout: %s\nstderr: %s", got, code, &p.stdout, &p.stderr)
+	}
+	return p.stdout.String(), p.stderr.String()
+}
+
+// gone checks that no process is left whose number a rank has written to a file.
+func (p *process) gone(pattern string) {
+	p.t.Helper()
+	files, _ := filepath.Glob(filepath.Join(p.dir, pattern))
+	if len(files) == 0 {
+		p.t.Fatalf("no file %s", pattern)
+	}
+	for _, f := range files {
+		pid, err := os.ReadFile(f)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		proc := "/proc/" + strings.TrimSpace(string(pid))
+		if !until(patience, func() bool { _, err := os.Stat(proc); return errors.Is(err, os.ErrNotExist) }) {
+			p.t.Errorf("process %s is left", proc)
+		}
+	}
+}
+
+// sleeper is a rank that writes its number to pid.RANK, then sleeps.
+const sleeper = `echo $$ >pid.new$RANK; mv pid.new$RANK pid.$RANK; exec sleep 60`
+
+func TestSignalsEndTheJob(t *testing.T) {
+	tests := map[string]struct {
+		signal syscall.Signal
+		code   int
+		text   string
+	}{
+		"INT":  {syscall.SIGINT, 130, "gorun: ended by SIGINT; 2 ranks stopped"},
+		"TERM": {syscall.SIGTERM, 143, "gorun: ended by SIGTERM; 2 ranks stopped"},
+		"HUP":  {syscall.SIGHUP, 129, "gorun: ended by SIGHUP; 2 ranks stopped"},
+		"QUIT": {syscall.SIGQUIT, 131, "gorun: ended by SIGQUIT; 2 ranks stopped"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, "-np", "2", "--oversubscribe", "sh", "-c", sleeper)
+			p.waitFiles("pid.0", "pid.1")
+			p.signal(tt.signal)
+			if _, stderr := p.end(tt.code); !strings.Contains(stderr, tt.text) {
+				t.Errorf("got %q; want %q in it", stderr, tt.text)
+			}
+			p.gone("pid.*")
+		})
+	}
+}
+
+func TestSecondSignalKills(t *testing.T) {
+	t.Parallel()
+	p := start(t, "-np", "1", "--kill-grace", "60", "sh", "-c", `trap "" INT TERM; echo $$ >pid.0; while :; do sleep 1; done`)
+	p.waitFiles("pid.0")
+	p.signal(syscall.SIGINT)
+	if !until(patience, func() bool { return strings.Contains(p.stderr.String(), "KILL follows") }) {
+		t.Fatalf("got %q; want a line that says what is awaited", p.stderr.String())
+	}
+	p.signal(syscall.SIGINT)
+	p.end(130)
+	p.gone("pid.*")
+}
+
+func TestUserSignalsReachTheRanks(t *testing.T) {
+	t.Parallel()
+	p := start(t, "-np", "1", "sh", "-c", `trap "echo got USR1; exit 0" USR1; : >up; while :; do sleep 0.05; done`)
+	p.waitFiles("up")
+	p.signal(syscall.SIGUSR1)
+	if stdout, _ := p.end(0); stdout != "got USR1\n" {
+		t.Errorf("got %q; want %q", stdout, "got USR1\n")
+	}
+}
+
+func TestStopAndContinue(t *testing.T) {
+	t.Parallel()
+	p := start(t, "-np", "1", "--timeout", "60", "sh", "-c", `echo $$ >pid.new; mv pid.new pid.0; while ! test -e end; do sleep 0.05; done`)
+	p.waitFiles("pid.0")
+	p.signal(syscall.SIGTSTP)
+	rank, _ := os.ReadFile(filepath.Join(p.dir, "pid.0"))
+	for _, pid := range []string{strings.TrimSpace(string(rank)), fmt.Sprint(p.cmd.Process.Pid)} {
+		if !until(patience, func() bool { return processState(pid) == "T" }) {
+			t.Fatalf("process %s is in state %q; want T", pid, processState(pid))
+		}
+	}
+	p.signal(syscall.SIGCONT)
+	if err := os.WriteFile(filepath.Join(p.dir, "end"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p.end(0)
+}
+
+func TestKilledGorunLeavesNothing(t *testing.T) {
+	t.Parallel()
+	p := start(t, "-np", "2", "--oversubscribe", "sh", "-c", sleeper)
+	p.waitFiles("pid.0", "pid.1")
+	p.signal(syscall.SIGKILL)
+	p.gone("pid.*")
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gorun/envsync"
+	"gorun/hostfile"
+	"gorun/launcher"
+	"gorun/launcher/transport"
+)
+
+// job returns a result of n ranks that ended well.
+func job(n int) *launcher.Result {
+	res := &launcher.Result{}
+	for i := range n {
+		res.Ranks = append(res.Ranks, launcher.RankResult{Rank: i, Host: fmt.Sprintf("gpu%02d", i/8), State: launcher.StateExited})
+	}
+	return res
+}
+
+// with sets fields of a result.
+func with(res *launcher.Result, set func(*launcher.Result)) *launcher.Result {
+	set(res)
+	return res
+}
+
+// fails makes rank n the first failure.
+func fails(n, code, signal int) func(*launcher.Result) {
+	return func(res *launcher.Result) {
+		r := &res.Ranks[n]
+		r.Code, r.Signal, r.At = code, signal, 4200*time.Millisecond
+		if signal != 0 {
+			r.State = launcher.StateKilled
+		}
+		res.First = r
+	}
+}
+
+func TestResults(t *testing.T) {
+	tests := map[string]struct {
+		res   *launcher.Result
+		code  int
+		lines []string
+	}{
+		"well": {job(4), 0, nil},
+		"killed": {
+			with(with(job(32), fails(12, 0, 11)), func(r *launcher.Result) { r.Stopped = 31; r.Tail = []string{"cuda: oops"} }),
+			139, []string{"rank 12 on gpu01 killed by SIGSEGV 4.2 s after start; 31 other ranks stopped", "last lines of rank 12:", "  cuda: oops"},
+		},
+		"core": {
+			with(with(job(1), fails(0, 0, 6)), func(r *launcher.Result) { r.Ranks[0].Core = true; r.Tail = []string{"seen already"} }),
+			134, []string{"rank 0 on gpu00 killed by SIGABRT (core dumped) 4.2 s after start"},
+		},
+		"code": {
+			with(with(job(4), fails(2, 3, 0)), func(r *launcher.Result) { r.Others, r.Stopped = 1, 2 }),
+			3, []string{"rank 2 on gpu00 exited with code 3, 4.2 s after start; 1 other rank failed too; 2 other ranks stopped"},
+		},
+		"not-started": {
+			with(with(job(2), fails(1, 126, 0)), func(r *launcher.Result) {
+				r.First.State, r.First.Text, r.Stopped = launcher.StateNotStarted, "fork: out of memory", 1
+			}),
+			126, []string{"rank 1 on gpu00 could not be started: fork: out of memory; 1 other rank stopped"},
+		},
+		"timeout": {
+			with(job(4), func(r *launcher.Result) { r.Timeout, r.Stopped, r.Killed = true, 4, []int{3, 0, 1} }),
+			124, []string{"timeout: the job has run for 1m0s; 4 ranks stopped", "ranks 0-1, 3 did not end by TERM within 5s and had to be killed"},
+		},
+		"interrupted": {
+			with(job(2), func(r *launcher.Result) { r.Signal, r.Stopped = 2, 2 }),
+			130, []string{"ended by SIGINT; 2 ranks stopped"},
+		},
+		"interrupted-after-failure": {
+			with(with(job(4), fails(2, 3, 0)), func(r *launcher.Result) { r.Signal, r.Stopped = 2, 3 }),
+			130, []string{"ended by SIGINT; 3 ranks stopped", "before that rank 2 on gpu00 exited with code 3, 4.2 s after start"},
+		},
+		"interrupted-early": {&launcher.Result{Signal: 15}, 143, []string{"ended by SIGTERM; nothing was started"}},
+		"lost": {
+			with(job(16), func(r *launcher.Result) {
+				for i := range 8 {
+					r.Ranks[i].State = launcher.StateLost
+				}
+				r.Lost, r.Stopped = []string{"gpu00: silent for 30s", "gpu01: gone"}, 8
+				r.Left = []string{"gpu01: pid 4711"}
+			}),
+			125, []string{"host lost: gpu00: silent for 30s; 8 ranks lost; 8 ranks stopped", "host lost: gpu01: gone", "left behind: gpu01: pid 4711"},
+		},
+		"closed":       {with(job(4), func(r *launcher.Result) { r.StdoutClosed, r.Stopped = true, 1 }), 141, []string{"standard output was closed by its reader; 1 rank stopped"}},
+		"closed-late":  {with(job(4), func(r *launcher.Result) { r.StdoutClosed = true }), 141, nil},
+		"disk-full":    {with(job(4), func(r *launcher.Result) { r.OutputError = "output to x is lost: no space" }), 125, []string{"output to x is lost: no space"}},
+		"no-such-name": {with(with(job(1), fails(0, 0, 40)), func(*launcher.Result) {}), 168, []string{"rank 0 on gpu00 killed by signal 40 4.2 s after start"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := defaultOptions()
+			o.timeout = time.Minute
+			if diff := cmp.Diff(tt.lines, resultReport(tt.res, o).lines); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got := exitCode(tt.res, nil); got != tt.code {
+				t.Errorf("got exit code %d; want %d", got, tt.code)
+			}
+		})
+	}
+}
+
+func TestHintsForSignals(t *testing.T) {
+	for sig, want := range map[int]string{9: "dmesg on gpu00", 7: "/dev/shm on gpu00", 4: "newer processor", 11: ""} {
+		hints := strings.Join(resultReport(with(job(2), fails(1, 0, sig)), defaultOptions()).hints, "\n")
+		if (want == "") != (hints == "") || !strings.Contains(hints, want) {
+			t.Errorf("signal %d: got hints %q; want %q", sig, hints, want)
+		}
+	}
+}
+
+// unreached is the failure of a host by err.
+func unreached(host string, err error) launcher.HostFailure {
+	return launcher.HostFailure{Host: host, Err: &transport.HostError{Host: host, Addr: "me@" + host + ":22", Err: err}}
+}
+
+func TestErrors(t *testing.T) {
+	timeout := func(ip string) error {
+		return &transport.TimeoutError{After: 20 * time.Second, Reached: "no answer from " + ip + ":22"}
+	}
+	tests := map[string]struct {
+		err   error
+		code  int
+		lines []string // nil: the error of the one host, in transport's words
+		hint  string   // in one of the hints; "" for no hint at all
+	}{
+		"one-host": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("gpu05", syscall.ECONNREFUSED)}, Good: 7},
+			125, []string{"gpu05: ssh me@gpu05:22: connection refused; nothing was started"}, "port=N",
+		},
+		"equal-causes": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{
+				unreached("gpu05", timeout("10.0.0.5")), unreached("gpu06", timeout("10.0.0.6")), unreached("gpu07", syscall.ECONNREFUSED),
+			}, Good: 5},
+			125, []string{
+				"3 of 8 hosts cannot be used; nothing was started",
+				"  gpu05, gpu06: ssh me@HOST:22: no answer from ADDRESS in 20s",
+				"  gpu07: ssh me@gpu07:22: connection refused",
+			}, "--connect-timeout",
+		},
+		"unknown-name": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("gpux", &net.DNSError{Err: "no such host", Name: "gpux"})}},
+			125, nil, "getent hosts gpux",
+		},
+		"unknown-key": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.HostKeyError{Name: "a", Algorithm: "ssh-ed25519", Fingerprint: "SHA256:x", Command: "ssh a"})}},
+			125, nil, "ssh a; or trust new hosts with --accept-new-host-keys",
+		},
+		"changed-key": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.HostKeyError{
+				Problem: transport.HostKeyChanged, Name: "[a]:2222", Algorithm: "ssh-ed25519", KnownAlgorithm: "ssh-ed25519", Fingerprint: "SHA256:x", File: "/h/known_hosts", Line: 3,
+			})}},
+			125, nil,
+			"ssh-keygen -R '[a]:2222' -f /h/known_hosts",
+		},
+		"no-key": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{User: "me", Methods: []string{"publickey"}})}},
+			125, nil, "ssh-add",
+		},
+		"keys-refused": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{User: "me", Offered: []transport.Key{{Source: "k", Type: "ssh-rsa"}}})}},
+			125, nil, "ssh-copy-id me@a",
+		},
+		"passwords-only": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{User: "me", Methods: []string{"password"}})}},
+			125, nil, "keys only",
+		},
+		"slots": {
+			&launcher.SlotsError{Need: 64, Have: 56, Hosts: []launcher.HostSlots{{Name: "gpu1", Slots: 28, Origin: "hosts:1"}, {Name: "gpu2", Slots: 28, Origin: "hosts:2"}}},
+			2, []string{"need 64 slots, hosts offer 56", "  gpu1: 28 slots (hosts:1)", "  gpu2: 28 slots (hosts:2)"}, "lower -np to 56, or pass --oversubscribe",
+		},
+		"too-many": {
+			&launcher.SlotsError{Need: 99999, Have: 65536, Hosts: []launcher.HostSlots{{Name: "gpu1", Slots: 2, Origin: "2 cores"}}},
+			2, []string{"need 99999 slots, hosts offer 65536", "  gpu1: 2 slots (2 cores)"}, "a job has at most 65536 ranks",
+		},
+		"no-slots": {
+			&launcher.SlotsError{Hosts: []launcher.HostSlots{{Name: "gpu1", Origin: "hosts:1"}}},
+			2, []string{"the hosts offer no slots", "  gpu1: 0 slots (hosts:1)"}, "slots=N",
+		},
+		"per-host": {
+			&launcher.SlotsError{Need: 8, Have: 6, PerHost: 4, Hosts: []launcher.HostSlots{{Name: "a", Slots: 1, Origin: "-H"}}},
+			2, []string{"8 ranks do not fit with 4 on each host", "  a: 1 slot (-H)"}, "add a host, lower -ppn, lower -np to 6, or pass --oversubscribe",
+		},
+		"not-found": {
+			&launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: "b", Rank: 2, Code: 127, Text: "app: not found"}, {Host: "b", Rank: 3, Code: 127, Text: "app: not found"}}},
+			127, []string{"b: app: not found; nothing was started"}, "PATH",
+		},
+		"not-everywhere": {
+			&launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: "a", Rank: 0, Code: 126, Text: "app: not executable"}, {Host: "b", Rank: -1, Code: 125, Text: "/w: no such directory"}}},
+			126, []string{"the program cannot be started on every host; nothing was started", "  a: app: not executable", "  b: /w: no such directory"}, "-wdir DIR",
+		},
+		"syntax": {
+			&hostfile.SyntaxError{File: "hosts", Line: 7, Col: 1, Text: "n[9-3]", Msg: "start is after end", Hint: "swap"},
+			2, []string{`hosts:7:1: "n[9-3]": start is after end`}, "swap",
+		},
+		"unknown-slots": {&launcher.UnknownSlotsError{Hosts: []string{"a", "b"}}, 2, []string{"slots of a, b are known to the hosts only"}, "slots=8"},
+		"stdin":         {&launcher.StdinError{Rank: 4, Size: 4}, 2, []string{"--stdin 4: the job has ranks 0 to 3"}, ""},
+		"too-long":      {&envsync.SizeError{Arg: -1, Name: "BIG", Size: 200000}, 2, []string{"variable BIG has 200000 bytes; Linux passes at most 131071 to a program"}, ""},
+		"other":         {errors.New("no memory"), 125, []string{"no memory"}, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := defaultOptions()
+			o.program = []string{"app"}
+			got := errorReport(tt.err, o)
+			if tt.lines == nil {
+				h := tt.err.(*launcher.HostsError).Hosts[0]
+				tt.lines = []string{fmt.Sprintf("%s: %v; nothing was started", h.Host, h.Err)}
+			}
+			if diff := cmp.Diff(tt.lines, got.lines); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if hints := strings.Join(got.hints, "\n"); !strings.Contains(hints, tt.hint) || (tt.hint == "") != (hints == "") {
+				t.Errorf("got hints %q; want %q", hints, tt.hint)
+			}
+			if code := exitCode(&launcher.Result{}, tt.err); code != tt.code {
+				t.Errorf("got exit code %d; want %d", code, tt.code)
+			}
+		})
+	}
+}
+
+func TestGeneralize(t *testing.T) {
+	tests := map[string]struct{ text, want string }{
+		"plain":         {"connection refused", "connection refused"},
+		"user-and-host": {"ssh me@gpu1:22: gone", "ssh me@HOST:22: gone"},
+		"address":       {"no answer from 10.0.0.1:22, 10.0.0.2:22", "no answer from ADDRESS, ADDRESS"},
+		"ipv6":          {"no answer from [fd00::1]:22 in 20s", "no answer from ADDRESS in 20s"},
+		"quoted":        {`host key of "gpu1" is unknown`, `host key of "HOST" is unknown`},
+		"inside-a-word": {"ask gpu10", "ask gpu10"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := generalize(tt.text, "gpu1"); got != tt.want {
+				t.Errorf("got %q; want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestManyHostsAreCutShort(t *testing.T) {
+	e := &launcher.SlotsError{Need: 999, Have: 40}
+	for i := range 40 {
+		e.Hosts = append(e.Hosts, launcher.HostSlots{Name: fmt.Sprint("h", i), Slots: 1, Origin: "hosts:1"})
+	}
+	got := slotsReport(e, options{}).lines
+	if n := len(got); n != 10 || got[9] != "  and 32 more hosts" {
+		t.Errorf("got %d lines, the last %q; want 10, the last for 32 hosts", n, got[n-1])
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/envsync"
+	"gorun/launcher"
+)
+
+// resultFile is what --result writes. Names are only ever added to it.
+type resultFile struct {
+	Gorun    string        `json:"gorun"` // version
+	ExitCode int           `json:"exit_code"`
+	Message  []string      `json:"message,omitempty"` // what gorun said about the end
+	Command  []string      `json:"command"`           // program and arguments; secrets hidden
+	Failures []hostFailure `json:"failures,omitempty"`
+	*launcher.Result
+}
+
+// hostFailure is one reason why nothing was started.
+type hostFailure struct {
+	Host string `json:"host"`
+	Rank *int   `json:"rank,omitempty"`
+	Code int    `json:"code,omitempty"`
+	Text string `json:"text"`
+}
+
+// failuresOf lists what err says about hosts and ranks.
+func failuresOf(err error) []hostFailure {
+	var out []hostFailure
+	if e, ok := errors.AsType[*launcher.HostsError](err); ok {
+		for _, h := range e.Hosts {
+			out = append(out, hostFailure{Host: h.Host, Text: h.Err.Error()})
+		}
+	}
+	if e, ok := errors.AsType[*launcher.PrepareError](err); ok {
+		for _, f := range e.Failures {
+			h := hostFailure{Host: f.Host, Code: f.Code, Text: f.Text}
+			if f.Rank >= 0 {
+				h.Rank = &f.Rank
+			}
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// checkResultPath finds out before the job whether path can be written after it.
+func checkResultPath(path string) error {
+	wrong := func(err error) error {
+		return &usageError{fmt.Sprintf("--result %s: %v", path, err), nil}
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return wrong(errors.New("is a directory"))
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a device or a pipe is written as it is
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return wrong(errors.Unwrap(err))
+	}
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return wrong(fmt.Errorf("there is no directory %s", dir))
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return wrong(fmt.Errorf("directory %s: %w", dir, err))
+	}
+	return nil
+}
+
+// writeResult writes f to path so that a reader sees the old file or the whole new one.
+func writeResult(path string, f resultFile) error {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(f); err != nil {
+		return err
+	}
+	data := text.Bytes()
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return writeInto(path, data)
+	}
+	return replace(path, data)
+}
+
+// writeInto writes to a device or a pipe.
+func writeInto(path string, data []byte) error {
+	w, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	return errors.Join(err, w.Close())
+}
+
+// replace writes data beside path and renames it into place. The mode is as the
+// umask says: there is nothing in it that the job's own output would not show.
+func replace(path string, data []byte) error {
+	tmp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d", filepath.Base(path), os.Getpid()))
+	w, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	if err = errors.Join(err, w.Close()); err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		os.Remove(tmp)
+	}
+	return err
+}
+
+// hideSecrets returns args with the values of NAME=value, --name=value and --name
+// value hidden where the name is that of a secret.
+func hideSecrets(args []string) []string {
+	const hidden = "<hidden>"
+	out := make([]string, len(args))
+	next := false
+	for i, a := range args {
+		name, _, valued := strings.Cut(a, "=")
+		secret := envsync.Hidden(secretName(name))
+		switch {
+		case next:
+			out[i], next = hidden, false
+		case secret && valued:
+			out[i] = name + "=" + hidden
+		default:
+			out[i], next = a, secret && strings.HasPrefix(a, "-")
+		}
+	}
+	return out
+}
+
+// secretName writes an argument's name as an environment variable would be. Tokens in
+// the plural and tokenizers are no secrets.
+func secretName(arg string) string {
+	name := strings.ReplaceAll(strings.ToUpper(strings.TrimLeft(arg, "-")), "-", "_")
+	return strings.NewReplacer("TOKENIZER", "", "TOKENS", "").Replace(name)
+}

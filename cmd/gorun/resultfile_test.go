@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gorun/launcher"
+)
+
+func TestHideSecrets(t *testing.T) {
+	tests := map[string]struct{ args, want string }{
+		"none":        {"python3 train.py --lr 0.1 -v", "python3 train.py --lr 0.1 -v"},
+		"assignment":  {"env API_TOKEN=abc app", "env API_TOKEN=<hidden> app"},
+		"flag":        {"app --api-key=abc --name=x", "app --api-key=<hidden> --name=x"},
+		"next-word":   {"app --password hunter2 more", "app --password <hidden> more"},
+		"tokenizer":   {"app --tokenizer gpt2 --max-tokens 5 --tokenizer-token t", "app --tokenizer gpt2 --max-tokens 5 --tokenizer-token <hidden>"},
+		"last":        {"app --token", "app --token"},
+		"lower-case":  {"app secret=1", "app secret=<hidden>"},
+		"value-only":  {"app a=SECRET", "app a=SECRET"},
+		"bare-word":   {"app token abc", "app token abc"},
+		"after-value": {"app --token=a b", "app --token=<hidden> b"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			args := strings.Fields(tt.args)
+			if got := strings.Join(hideSecrets(args), " "); got != tt.want {
+				t.Errorf("got %q; want %q", got, tt.want)
+			}
+			if !slices.Equal(args, strings.Fields(tt.args)) {
+				t.Errorf("the arguments were changed: %q", args)
+			}
+		})
+	}
+}
+
+func TestWriteResult(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "r.json")
+	link := filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(path, []byte("old"), 0o640), os.Symlink("r.json", link)); err != nil {
+		t.Fatal(err)
+	}
+	res := &launcher.Result{JobID: "j1", Ranks: []launcher.RankResult{{Rank: 0, Host: "a", State: launcher.StateExited, Code: 3}}}
+	f := resultFile{Gorun: "v1", ExitCode: 3, Message: []string{"m"}, Command: []string{"app"}, Result: res}
+	if err := writeResult(link, f); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatalf("%v in %s", err, data)
+	}
+	if got["job_id"] != "j1" || got["exit_code"] != 3.0 || len(got["ranks"].([]any)) != 1 {
+		t.Errorf("got %s", data)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != os.ModeSymlink {
+		t.Errorf("the symbolic link was replaced: %v", err)
+	}
+	if err := writeResult("/dev/null", f); err != nil {
+		t.Errorf("/dev/null: %v", err)
+	}
+	if err := writeResult(filepath.Join(dir, "no", "r.json"), f); err == nil {
+		t.Error("no error for a directory that is missing")
+	}
+}
+
+func TestFailuresInTheResult(t *testing.T) {
+	hosts := failuresOf(&launcher.HostsError{Hosts: []launcher.HostFailure{{Host: "a", Err: errors.New("gone")}}})
+	if len(hosts) != 1 || hosts[0].Host != "a" || hosts[0].Text != "gone" || hosts[0].Rank != nil {
+		t.Errorf("got %+v", hosts)
+	}
+	ranks := failuresOf(&launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: "a", Rank: 0, Code: 127, Text: "no"}, {Host: "b", Rank: -1, Code: 125}}})
+	if len(ranks) != 2 || ranks[0].Rank == nil || *ranks[0].Rank != 0 || ranks[1].Rank != nil || ranks[1].Code != 125 {
+		t.Errorf("got %+v", ranks)
+	}
+}
+
+func TestCheckResultPath(t *testing.T) {
+	dir := t.TempDir()
+	for path, want := range map[string]string{
+		filepath.Join(dir, "new"):          "",
+		"/dev/stdout":                      "",
+		dir:                                "is a directory",
+		filepath.Join(dir, "no", "r.json"): "there is no directory",
+	} {
+		err := checkResultPath(path)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v; want %q", path, err, want)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// terminal asks the user for secrets, on the controlling terminal whatever standard
+// input and output are. Its methods may be called from several goroutines.
+type terminal struct {
+	file *os.File
+
+	asking sync.Mutex // held by the one prompt that is on the screen
+
+	mu     sync.Mutex
+	before *term.State // while a prompt has echo switched off; guarded by mu
+	closed bool        // guarded by mu
+}
+
+// openTerminal returns nil if gorun has no controlling terminal.
+func openTerminal() *terminal {
+	f, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	return &terminal{file: f}
+}
+
+// prompt returns ask, or nil if there is no terminal.
+func (t *terminal) prompt() func(string) ([]byte, error) {
+	if t == nil {
+		return nil
+	}
+	return t.ask
+}
+
+// ask prints prompt and reads a line without echo. It blocks until the line is there;
+// close makes the terminal usable again meanwhile. A process in the background would
+// be stopped for reading the terminal, so ask fails there.
+func (t *terminal) ask(prompt string) ([]byte, error) {
+	t.asking.Lock()
+	defer t.asking.Unlock()
+	fd := int(t.file.Fd())
+	if group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil || group != unix.Getpgrp() {
+		return nil, errors.New("gorun is in the background and cannot ask")
+	}
+	if err := t.begin(fd); err != nil {
+		return nil, err
+	}
+	defer t.end()
+	fmt.Fprint(t.file, prompt)
+	line, err := term.ReadPassword(fd)
+	fmt.Fprint(t.file, "\r\n")
+	return line, err
+}
+
+func (t *terminal) begin(fd int) error {
+	state, err := term.GetState(fd)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return os.ErrClosed
+	}
+	t.before = state
+	return err
+}
+
+func (t *terminal) end() {
+	t.mu.Lock()
+	t.before = nil
+	t.mu.Unlock()
+}
+
+// close restores the terminal if a prompt is still on the screen. The goroutine that
+// reads it stays blocked: nothing but the process's end releases it.
+func (t *terminal) close() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	if t.before != nil {
+		term.Restore(int(t.file.Fd()), t.before)
+		fmt.Fprint(t.file, "\r\n")
+	}
+}
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// wantColor follows no-color.org and TERM=dumb.
+func wantColor(env environment, terminal bool) bool {
+	return terminal && env.get("NO_COLOR") == "" && env.get("TERM") != "dumb"
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"gorun/envsync"
+)
+
+// seeHelp is the hint when there is none better.
+const seeHelp = "gorun --help lists the flags, with examples"
+
+// usageError is a mistake on the command line, found before anything is done.
+type usageError struct {
+	msg   string
+	hints []string
+}
+
+func (e *usageError) Error() string { return e.msg }
+
+// badValue says which flag the error of its value belongs to.
+func badValue(u use, err error) error {
+	if e, ok := errors.AsType[*usageError](err); ok {
+		return &usageError{u.typed + ": " + e.msg, e.hints}
+	}
+	return &usageError{fmt.Sprintf("%s: %v", u.typed, err), nil}
+}
+
+// check finds what is wrong with o before anything is done: slips of the pen first,
+// as they explain what is wrong otherwise.
+func (o *options) check() error {
+	for _, check := range []func() error{o.checkSettings, o.checkHosts, o.checkProgram, o.checkTogether} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSettings looks for a program where a variable's name belongs, and for what is
+// no name at all.
+func (o *options) checkSettings() error {
+	for _, s := range o.settings {
+		if name, _, _ := strings.Cut(s.Text, "="); strings.Contains(name, "/") {
+			return &usageError{fmt.Sprintf("%s %q: that is not the name of a variable", s.Flag, name),
+				[]string{"write -x NAME to send a variable as it is here, -x NAME=VALUE to set it; the program comes after the flags"}}
+		}
+	}
+	_, _, err := envsync.Policy{Set: o.settings}.Build()
+	if e, ok := errors.AsType[*envsync.SettingError](err); ok {
+		return &usageError{e.Error(), hintList(e.Hint)}
+	}
+	return err
+}
+
+// checkHosts looks for a list that was cut by a space.
+func (o *options) checkHosts() error {
+	if o.hosts == "" || len(o.program) == 0 || o.marked {
+		return nil
+	}
+	list := strings.TrimRight(o.hosts, ",:")
+	if list == o.hosts {
+		return o.checkSlotsAsProgram()
+	}
+	end, next := o.hosts[len(list):], o.program[0]
+	hint := "write -H " + shellQuote(list)
+	if len(o.program) > 1 && !strings.Contains(next, "/") {
+		hint = "write the list without spaces: -H " + shellQuote(o.hosts+next)
+	}
+	return &usageError{fmt.Sprintf("-H %q ends in %q", o.hosts, end), []string{hint}}
+}
+
+// checkSlotsAsProgram looks for "host:4" where the program belongs.
+func (o *options) checkSlotsAsProgram() error {
+	name := o.program[0]
+	host, slots, ok := strings.Cut(name, ":")
+	if !ok || len(o.program) == 1 || strings.Contains(host, "/") || slots == "" || strings.Trim(slots, "0123456789") != "" {
+		return nil
+	}
+	return &usageError{fmt.Sprintf("%q stands where the program belongs", name),
+		[]string{"write the list without spaces: -H " + shellQuote(o.hosts+","+name), "if it is the program, put -- before it"}}
+}
+
+// checkProgram looks at what stands after the flags.
+func (o *options) checkProgram() error {
+	if len(o.program) == 0 {
+		return &usageError{"no program given", []string{"the program comes after the flags: gorun -np 4 ./app", seeHelp}}
+	}
+	name := o.program[0]
+	if name == "" {
+		return &usageError{"the program's name is empty", []string{"is a variable of your script unset?"}}
+	}
+	if o.marked {
+		return nil
+	}
+	if variable, value, ok := strings.Cut(name, "="); ok && isVariable(variable) {
+		shown := envsync.Show(envsync.Var{Name: variable, Value: value})
+		return &usageError{fmt.Sprintf("%q stands where the program belongs", shown),
+			[]string{"to set a variable write -x " + shellQuote(shown), "if it is the program, put -- before it"}}
+	}
+	for _, a := range o.program[1:] {
+		if a == ":" {
+			return &usageError{`":" between programs: gorun starts one program per job`,
+				[]string{"if the : is an argument of " + shellQuote(name) + ", put -- before the program"}}
+		}
+	}
+	return nil
+}
+
+// checkTogether finds flags that contradict each other.
+func (o *options) checkTogether() error {
+	switch {
+	case o.tag && o.outputDir != "":
+		return &usageError{"-l and --output-dir exclude each other", []string{"the files of --output-dir are named by rank and hold its bytes unchanged"}}
+	case o.dryRun && o.result != "":
+		return &usageError{"--result and --dry-run exclude each other", []string{"a dry run has no result"}}
+	case o.np > 0 && o.stdin >= o.np:
+		return &usageError{fmt.Sprintf("--stdin %d: with -np %d the last rank is %d", o.stdin, o.np, o.np-1), nil}
+	}
+	return nil
+}
+
+// isVariable reports whether s can be the name of an environment variable.
+func isVariable(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// absolute makes path absolute, seen from dir.
+func absolute(dir, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// shellQuote writes s so that a POSIX shell reads it as one word.
+func shellQuote(s string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-"
+	if s != "" && strings.Trim(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// hintList is the hint alone, or no hints.
+func hintList(hint string) []string {
+	if hint == "" {
+		return nil
+	}
+	return []string{hint}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"gorun/envsync"
+	"gorun/launcher"
+)
+
+// once is the value of a flag that says one thing: it may be repeated only with an
+// equal value.
+type once[T comparable] struct {
+	dst   *T
+	parse func(string) (T, error)
+	given string // as typed; valid when set
+	set   bool
+}
+
+func (o *once[T]) Set(s string) error {
+	v, err := o.parse(s)
+	if err != nil {
+		return err
+	}
+	if o.set && v != *o.dst {
+		return &usageError{fmt.Sprintf("given twice, as %q and as %q", o.given, s), nil}
+	}
+	*o.dst, o.given, o.set = v, s, true
+	return nil
+}
+
+func (o *once[T]) String() string { return o.given }
+func (o *once[T]) Type() string   { return "value" }
+
+// value defines the flag name, which takes a value.
+func value[T comparable](fs *pflag.FlagSet, name string, dst *T, parse func(string) (T, error)) {
+	fs.Var(&once[T]{dst: dst, parse: parse}, name, "")
+}
+
+// yes defines the flag name, which takes no value.
+func yes(fs *pflag.FlagSet, name string, dst *bool) {
+	value(fs, name, dst, boolean)
+	fs.Lookup(name).NoOptDefVal = "true"
+}
+
+// settings gathers -x and -genv in the order of the command line.
+type settings struct {
+	flag string
+	dst  *[]envsync.Setting
+}
+
+func (v *settings) Set(s string) error {
+	*v.dst = append(*v.dst, envsync.Setting{Flag: v.flag, Text: s})
+	return nil
+}
+
+func (v *settings) String() string { return "" }
+func (v *settings) Type() string   { return "setting" }
+
+// level counts -v; "-v=2" and "-vv" say it at once.
+type level struct{ dst *int }
+
+func (v *level) Set(s string) error {
+	n := *v.dst + 1
+	if s != "+1" {
+		var err error
+		if n, err = strconv.Atoi(s); err != nil || n < 0 {
+			return &usageError{fmt.Sprintf("%q is not a level", s), []string{"-v says what gorun does, -vv more of it"}}
+		}
+	}
+	*v.dst = min(n, 2)
+	return nil
+}
+
+func (v *level) String() string { return "" }
+func (v *level) Type() string   { return "level" }
+
+func boolean(s string) (bool, error) {
+	b, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, &usageError{fmt.Sprintf("%q is neither true nor false", s), []string{"the flag needs no value"}}
+	}
+	return b, nil
+}
+
+func text(s string) (string, error) {
+	if s == "" {
+		return "", &usageError{"the value is empty", nil}
+	}
+	if strings.ContainsRune(s, 0) {
+		return "", &usageError{fmt.Sprintf("%q holds a NUL byte", s), nil}
+	}
+	return s, nil
+}
+
+// count is a whole number above 0.
+func count(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, &usageError{fmt.Sprintf("%s is too large a number", s), nil}
+	case err != nil:
+		return 0, &usageError{fmt.Sprintf("%q is not a whole number", s), nil}
+	case n < 1:
+		return 0, &usageError{fmt.Sprintf("%d is less than 1", n), nil}
+	}
+	return n, nil
+}
+
+// mostRanks is where a number of ranks is a slip of the pen whatever the hosts offer.
+const mostRanks = 1_000_000
+
+// ranks is a number of ranks.
+func ranks(s string) (int, error) {
+	n, err := count(s)
+	if err == nil && n > mostRanks {
+		err = &usageError{fmt.Sprintf("%d is too large a number; a job has at most %d ranks", n, launcher.MaxRanks), nil}
+	}
+	if u, ok := errors.AsType[*usageError](err); ok {
+		u.hints = append(u.hints, "give the number of ranks, as in -np 16; without -np every slot gets one")
+	}
+	return n, err
+}
+
+// duration is seconds, or a number with a unit; not negative.
+func duration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && err != nil && math.Abs(f) < math.MaxInt64/float64(time.Second) {
+		d, err = time.Duration(f*float64(time.Second)), nil
+	}
+	switch {
+	case err != nil:
+		return 0, &usageError{fmt.Sprintf("%q is not a time", s), []string{"write seconds, or a number with a unit: 60, 1.5, 500ms, 2m, 1h30m"}}
+	case d < 0:
+		return 0, &usageError{fmt.Sprintf("%q is less than 0", s), nil}
+	}
+	return d, nil
+}
+
+// positive is a duration above 0.
+func positive(s string) (time.Duration, error) {
+	d, err := duration(s)
+	if err == nil && d == 0 {
+		err = &usageError{"no time at all", []string{"leave the flag out to have its default"}}
+	}
+	return d, err
+}
+
+// shortestSilence is the least that --lost-after may be: heartbeats come every 2 s.
+const shortestSilence = 3 * time.Second
+
+// silence is the time after which a host that says nothing is lost.
+func silence(s string) (time.Duration, error) {
+	d, err := duration(s)
+	if err == nil && d < shortestSilence {
+		err = &usageError{fmt.Sprintf("%v is too short: a host gives a sign of life every 2 s", d),
+			[]string{fmt.Sprintf("%v is the least; the default is %v", shortestSilence, launcher.DefaultLostAfter)}}
+	}
+	return d, err
+}
+
+// stdinTarget says which ranks read gorun's standard input.
+func stdinTarget(s string) (int, error) {
+	switch s {
+	case "none":
+		return launcher.StdinNone, nil
+	case "all":
+		return launcher.StdinAll, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n >= launcher.MaxRanks {
+		return 0, &usageError{fmt.Sprintf("%q is not a rank", s), []string{"write none, all, or the number of one rank; the default is 0"}}
+	}
+	return n, nil
+}
+
+// backendName is the value of GORUN_BACKEND. Which names there are the program knows.
+func backendName(s string) (string, error) {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+	if s == "" || strings.Trim(s, plain) != "" {
+		return "", &usageError{fmt.Sprintf("%q is not the name of a backend", s), []string{"gorun's own backend is cpu"}}
+	}
+	return s, nil
+}
