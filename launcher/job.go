@@ -1,7 +1,14 @@
+// Package launcher places ranks, starts agents on the hosts and follows the job to
+// its end.
+//
+// One loop owns the job's state: goroutines per host only move frames between it and
+// the agents. What it decides is in a pure machine (see machine.go) that turns events
+// into actions, and in pure functions: Place, the environment, the plan per host.
+// How a host is reached is launcher/transport's business, what the text on the
+// terminal looks like cmd/gorun's.
 package launcher
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -18,6 +25,9 @@ const (
 	DefaultLostAfter      = 30 * time.Second
 	DefaultFanout         = 64
 )
+
+// MaxRanks is the largest job: more are taken for a slip of the pen.
+const MaxRanks = 65536
 
 // Values of Stdin besides a rank.
 const (
@@ -63,104 +73,13 @@ type IO struct {
 	Stdin          *os.File // nil: none
 	Stdout, Stderr io.Writer
 	StdoutTerminal bool
+	StderrTerminal bool
 	Color          bool
 	Signals        <-chan os.Signal
 	Prompt         func(prompt string) ([]byte, error) // asks for a passphrase on the terminal; nil: never
 	Log            *slog.Logger
 	Verbose        bool   // lines on what each host does (-v)
 	Exe            string // the gorun binary that is run on every host
+	Home, User     string // of the user, for ssh's files and login name
 	Suspend        func() // stops this process as SIGTSTP would; returns when it is continued
-}
-
-// Result says how a job ended; cmd/gorun makes text and an exit code of it.
-type Result struct {
-	JobID       string        `json:"job_id"`
-	Hosts       []HostResult  `json:"hosts"`
-	Ranks       []RankResult  `json:"ranks"`
-	First       *RankResult   `json:"first_failure,omitempty"`
-	Others      int           `json:"other_failures"` // ranks that failed by themselves after First
-	Stopped     int           `json:"stopped"`        // ranks that gorun's own stop ended
-	Tail        []string      `json:"last_lines,omitempty"`
-	Killed      []int         `json:"killed,omitempty"` // ranks that needed KILL
-	Left        []string      `json:"left,omitempty"`   // what could not be removed, by host
-	Timeout     bool          `json:"timeout,omitempty"`
-	Signal      int           `json:"signal,omitempty"` // the signal by which the user ended the job
-	Lost        []string      `json:"lost,omitempty"`   // hosts lost, with the reason
-	OutputError string        `json:"output_error,omitempty"`
-	EnvDigest   string        `json:"env_digest,omitempty"`
-	Elapsed     time.Duration `json:"elapsed_ns"`
-}
-
-// HostResult is one host of a Result.
-type HostResult struct {
-	Name  string `json:"name"`
-	Slots int    `json:"slots"`
-	Ranks int    `json:"ranks"`
-}
-
-// RankResult is one rank of a Result.
-type RankResult struct {
-	Rank   int           `json:"rank"`
-	Host   string        `json:"host"`
-	State  string        `json:"state"` // "exited", "killed", "not started", "lost", "stopped"
-	Code   int           `json:"code"`
-	Signal int           `json:"signal,omitempty"`
-	Core   bool          `json:"core,omitempty"`
-	Text   string        `json:"text,omitempty"` // why it could not be started
-	At     time.Duration `json:"at_ns"`          // since the start of the job
-}
-
-// HostsError says which hosts could not be used; nothing was started on the others.
-type HostsError struct {
-	Hosts []HostFailure
-	Good  int // hosts that were reached
-}
-
-// HostFailure is one host of a HostsError. Err is a *transport.HostError when the
-// host could not be reached.
-type HostFailure struct {
-	Host string
-	Err  error
-}
-
-func (e *HostsError) Error() string {
-	if len(e.Hosts) == 1 {
-		return fmt.Sprintf("%s: %v", e.Hosts[0].Host, e.Hosts[0].Err)
-	}
-	return fmt.Sprintf("%d hosts cannot be used", len(e.Hosts))
-}
-
-// SlotsError: more ranks than slots.
-type SlotsError struct {
-	Need, Have int
-	Hosts      []HostSlots
-}
-
-// HostSlots is one host's offer and where the number comes from.
-type HostSlots struct {
-	Name   string
-	Slots  int
-	Origin string // "hosts:3", "-H", "8 GPUs", "4 cores"
-}
-
-func (e *SlotsError) Error() string {
-	return fmt.Sprintf("need %d slots, hosts offer %d", e.Need, e.Have)
-}
-
-// PrepareError: ranks or hosts that were found unable to start before any rank ran.
-type PrepareError struct {
-	Failures []PrepareFailure
-}
-
-// PrepareFailure is one host's (Rank -1) or rank's reason. Code is 125, 126 or 127.
-type PrepareFailure struct {
-	Host string
-	Rank int
-	Code int
-	Text string
-}
-
-func (e *PrepareError) Error() string {
-	f := e.Failures[0]
-	return fmt.Sprintf("%s: %s", f.Host, f.Text)
 }

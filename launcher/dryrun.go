@@ -1,0 +1,114 @@
+package launcher
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+
+	"gorun/envsync"
+	"gorun/hostfile"
+	"gorun/launcher/wire"
+)
+
+// decidedAtLaunch stands for values that only the hosts can tell.
+const decidedAtLaunch = "<decided at launch>"
+
+// DryRun writes the layout and every rank's environment as far as they are known
+// without a connection. Hidden values are not shown. It returns an
+// *UnknownSlotsError if a host list leaves the slots to the hosts.
+func DryRun(w io.Writer, job Job) error {
+	env, _, err := job.Env.Build()
+	if err != nil {
+		return err
+	}
+	if err := checkSizes(job.Apps, env); err != nil {
+		return err
+	}
+	hosts, offers, err := job.knownOffers()
+	if err != nil {
+		return err
+	}
+	layout, err := job.Place(offers)
+	if err != nil {
+		return err
+	}
+	if err := job.checkStdin(layout); err != nil {
+		return err
+	}
+	p := &planner{job: job, id: strings.Repeat("0", 16), hosts: hosts, layout: layout, env: env}
+	p.site = site{addrs: make([]string, len(hosts)), ports: make([]int, len(hosts))}
+	printLayout(w, job, p)
+	printEnv(w, p)
+	return nil
+}
+
+// knownOffers are the hosts' offers without asking them. This machine, when no host
+// was named, is taken by its processors.
+func (j Job) knownOffers() ([]hostfile.Host, []Offer, error) {
+	hosts := j.Hosts
+	var self *wire.Hello
+	if len(hosts) == 0 {
+		hosts = []hostfile.Host{{Name: "localhost", Slots: -1, File: thisMachine}}
+		self = &wire.Hello{Cores: runtime.NumCPU()}
+	}
+	var offers []Offer
+	unknown := &UnknownSlotsError{}
+	for _, h := range hosts {
+		o, ok := offer(h, self)
+		if !ok {
+			unknown.Hosts = append(unknown.Hosts, h.Name)
+		}
+		offers = append(offers, o)
+	}
+	if len(unknown.Hosts) > 0 {
+		return nil, nil, unknown
+	}
+	return hosts, offers, nil
+}
+
+func printLayout(w io.Writer, job Job, p *planner) {
+	fmt.Fprintf(w, "%s on %s\n\n", count(p.layout.Size(), "rank"), count(p.nodes(), "host"))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "rank\thost\tlocal rank\tprogram")
+	for rank, place := range p.layout.Ranks {
+		args := job.Apps[place.App].Args
+		quoted := make([]string, len(args))
+		for i, a := range args {
+			quoted[i] = quoteArg(a)
+		}
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\n", rank, p.hosts[place.Host].Name, place.Local, strings.Join(quoted, " "))
+	}
+	t.Flush()
+	fmt.Fprintf(w, "\nworking directory: %s\n", quoteArg(job.Dir))
+}
+
+// quoteArg shows an argument as it is when it is plain, else quoted.
+func quoteArg(s string) string {
+	if q := fmt.Sprintf("%q", s); s == "" || strings.ContainsAny(s, " \t'\"$&|;<>()*?[]#~`\\") || q != `"`+s+`"` {
+		return q
+	}
+	return s
+}
+
+func printEnv(w io.Writer, p *planner) {
+	fmt.Fprintf(w, "\nevery rank:\n")
+	for _, v := range p.env {
+		fmt.Fprintf(w, "  %s  (%s)\n", envsync.Show(v), v.Origin)
+	}
+	if len(p.env) == 0 {
+		fmt.Fprintln(w, "  nothing beside the host's own environment")
+	}
+	for rank := range p.layout.Ranks {
+		fmt.Fprintf(w, "\nrank %d:\n", rank)
+		for _, v := range p.rankEnv(rank) {
+			switch v.Name {
+			case "MASTER_ADDR", "MASTER_PORT", "GORUN_HOST_ADDR", "GORUN_JOB_ID", "GORUN_STORE":
+				v.Value = decidedAtLaunch
+			}
+			fmt.Fprintf(w, "  %s\n", envsync.Show(v))
+		}
+		fmt.Fprintf(w, "  GORUN_EXE=%s\n", decidedAtLaunch)
+	}
+}

@@ -1,0 +1,73 @@
+package launcher
+
+import "fmt"
+
+// HostsError says which hosts could not be used; nothing was started on the others.
+type HostsError struct {
+	Hosts []HostFailure
+	Good  int // hosts that were reached
+}
+
+// HostFailure is one host of a HostsError. Err is a *transport.HostError when the
+// host could not be reached.
+type HostFailure struct {
+	Host string
+	Err  error
+}
+
+func (e *HostsError) Error() string {
+	if len(e.Hosts) == 1 {
+		return fmt.Sprintf("%s: %v", e.Hosts[0].Host, e.Hosts[0].Err)
+	}
+	return fmt.Sprintf("%d hosts cannot be used", len(e.Hosts))
+}
+
+// SlotsError: more ranks than slots.
+type SlotsError struct {
+	Need, Have int
+	PerHost    int // the ranks per host that were asked for; 0: none were
+	Hosts      []HostSlots
+}
+
+// HostSlots is one host's offer and where the number comes from.
+type HostSlots struct {
+	Name   string
+	Slots  int
+	Origin string // "hosts:3", "-H", "8 GPUs", "4 cores"
+}
+
+func (e *SlotsError) Error() string {
+	return fmt.Sprintf("need %d slots, hosts offer %d", e.Need, e.Have)
+}
+
+// PrepareError: ranks or hosts that were found unable to start before any rank ran.
+type PrepareError struct {
+	Failures []PrepareFailure
+}
+
+// PrepareFailure is one host's (Rank -1) or rank's reason. Code is 125, 126 or 127.
+type PrepareFailure struct {
+	Host string
+	Rank int
+	Code int
+	Text string
+}
+
+func (e *PrepareError) Error() string {
+	f := e.Failures[0]
+	return fmt.Sprintf("%s: %s", f.Host, f.Text)
+}
+
+// StdinError: --stdin names a rank that the job has not.
+type StdinError struct{ Rank, Size int }
+
+func (e *StdinError) Error() string {
+	return fmt.Sprintf("--stdin %d: the job has ranks 0 to %d", e.Rank, e.Size-1)
+}
+
+// UnknownSlotsError: a dry run cannot lay ranks out on hosts that alone know their slots.
+type UnknownSlotsError struct{ Hosts []string }
+
+func (e *UnknownSlotsError) Error() string {
+	return fmt.Sprintf("slots of %s are known to the hosts only", someOf(e.Hosts))
+}

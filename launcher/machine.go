@@ -1,0 +1,352 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"gorun/launcher/wire"
+)
+
+// phase is where a job stands. It only moves down this list; failures skip ahead to
+// phaseStopping, or to phaseOver when no agent is left to be stopped.
+//
+//	connecting ──all up──► preparing ──all prepared──► running ──all ranks ended──► stopping ──all done──► over
+type phase string
+
+const (
+	phaseConnecting phase = "connecting" // hosts are dialled; hellos come in
+	phasePreparing  phase = "preparing"  // plans are out
+	phaseRunning    phase = "running"    // start is out
+	phaseStopping   phase = "stopping"   // stop is out; agents clean up
+	phaseOver       phase = "over"
+)
+
+// hostState is where one host stands.
+type hostState string
+
+const (
+	hostDialing  hostState = "dialing"
+	hostUp       hostState = "up" // its hello is in
+	hostPrepared hostState = "prepared"
+	hostStarted  hostState = "started"
+	hostDone     hostState = "done" // nothing of the job is left there
+	hostFailed   hostState = "failed"
+	hostLost     hostState = "lost"
+	hostSweeping hostState = "sweeping" // its agent died; a second session cleans up
+)
+
+// event is one thing that happened. Exactly one of the pointers is set.
+type event struct {
+	host int // for those that have one
+
+	up       *wire.Hello
+	failed   error // the host could not be reached
+	planned  *Layout
+	planErr  error
+	prepared *wire.Prepared
+	started  *wire.Started
+	exited   *wire.Exited
+	done     *wire.Done
+	lost     *lostEvent
+	swept    *sweptEvent
+	silent   time.Duration // since the host was last heard
+	signal   syscall.Signal
+	timeout  bool // the job's own limit has passed
+	deadline bool // the wait of the current phase has passed
+	stdout   bool // stdout was closed by its reader
+}
+
+// lostEvent: a host's stream ended, or fell silent, before its Done.
+type lostEvent struct {
+	why   string
+	sweep bool // the agent is gone but the connection may live
+}
+
+// sweptEvent: the second session has ended.
+type sweptEvent struct{ err error }
+
+// action is one thing to be done. Exactly one field beside host is set.
+type action struct {
+	host    int
+	plan    bool          // all hosts are up: place, build the plans
+	send    *wire.Message // to host
+	drop    bool          // close host's link
+	sweep   bool          // start the sweep of host
+	say     string        // a line for the user
+	timer   time.Duration // rearm the phase's deadline; never disarms it
+	limit   bool          // the ranks run: the job's own time limit begins
+	suspend bool          // stop this process until it is continued
+}
+
+// never as a timer means no deadline.
+const never time.Duration = -1
+
+// machine is the state of a job. step is its only way to change; it does no I/O
+// and reads no clock: times come with the events.
+type machine struct {
+	hosts  []machineHost
+	ranks  []RankResult // by rank, once placed
+	ended  int          // ranks that have ended
+	phase  phase
+	layout Layout
+
+	grace         time.Duration
+	prepareLimit  time.Duration // for every host to answer its plan
+	keepGoing     bool
+	fatal         bool // the job must stop: no new phase begins
+	hostFailures  []HostFailure
+	prepare       []PrepareFailure
+	planErr       error
+	signal        syscall.Signal // the first one that ends the job
+	signalled     int            // how often the user asked for the end
+	timeout       bool
+	stdoutClosed  bool
+	lostHosts     []string
+	killed        []int
+	left          []string
+	stopRequested bool // Stop is out
+	forced        bool // and it was repeated without grace
+}
+
+type machineHost struct {
+	name  string
+	state hostState
+}
+
+func newMachine(names []string, grace, prepareLimit time.Duration, keepGoing bool) *machine {
+	m := &machine{phase: phaseConnecting, grace: grace, prepareLimit: prepareLimit, keepGoing: keepGoing}
+	for _, n := range names {
+		m.hosts = append(m.hosts, machineHost{name: n, state: hostDialing})
+	}
+	return m
+}
+
+// step takes one event and returns what is to be done, in order.
+func (m *machine) step(e event) []action {
+	if m.phase == phaseOver {
+		return nil
+	}
+	var out []action
+	switch {
+	case e.up != nil:
+		out = m.hostCameUp(e.host)
+	case e.failed != nil:
+		out = m.hostDidNotCome(e.host, e.failed)
+	case e.planned != nil:
+		out = m.place(*e.planned)
+	case e.planErr != nil:
+		m.planErr = e.planErr
+		out = m.stop(0)
+	case e.prepared != nil:
+		out = m.hostPrepared(e.host, e.prepared)
+	case e.started != nil:
+		m.hosts[e.host].state = hostStarted
+	case e.exited != nil:
+		out = m.rankEnded(e.host, e.exited)
+	case e.done != nil:
+		out = m.hostIsDone(e.host, e.done)
+	case e.lost != nil:
+		out = m.hostIsLost(e.host, e.lost)
+	case e.swept != nil:
+		out = m.hostIsSwept(e.host, e.swept)
+	case e.silent != 0:
+		out = m.hostIsSilent(e.host, e.silent)
+	case e.signal != 0:
+		out = m.signalled1(e.signal)
+	case e.timeout:
+		m.timeout = true
+		out = m.stop(m.grace)
+	case e.deadline:
+		out = m.deadlinePassed()
+	case e.stdout:
+		m.stdoutClosed = true
+		out = m.stop(m.grace)
+	}
+	return m.settle(out)
+}
+
+// settle moves to the next phase when the current one has nothing left to wait for.
+func (m *machine) settle(out []action) []action {
+	switch {
+	case m.phase == phaseConnecting && m.none(hostDialing):
+		if m.fatal || len(m.hostFailures) > 0 {
+			m.phase = phaseStopping
+			return m.settleStop(append(out, m.stop(0)...))
+		}
+		m.phase = phasePreparing
+		return append(out, action{plan: true}, action{timer: m.prepareLimit})
+	case m.phase == phasePreparing && !m.fatal && len(m.ranks) > 0 && m.none(hostUp):
+		if len(m.prepare) > 0 {
+			return m.settleStop(append(out, m.stop(0)...))
+		}
+		m.phase = phaseRunning
+		out = append(out, action{timer: never}, action{limit: true})
+		return append(out, m.toAll(wire.Message{Start: &wire.Start{}})...)
+	case m.phase == phaseRunning && m.ended == len(m.ranks):
+		return m.settleStop(append(out, m.stop(m.grace)...))
+	}
+	return m.settleStop(out)
+}
+
+func (m *machine) settleStop(out []action) []action {
+	if m.phase == phaseStopping && m.none(hostDialing, hostUp, hostPrepared, hostStarted, hostSweeping) {
+		m.phase = phaseOver
+	}
+	return out
+}
+
+func (m *machine) none(states ...hostState) bool {
+	return !slices.ContainsFunc(m.hosts, func(h machineHost) bool { return slices.Contains(states, h.state) })
+}
+
+// live reports whether an agent is expected to read what is sent to host i.
+func (m *machine) live(i int) bool {
+	s := m.hosts[i].state
+	return s == hostUp || s == hostPrepared || s == hostStarted
+}
+
+func (m *machine) toAll(msg wire.Message) []action {
+	var out []action
+	for i := range m.hosts {
+		if m.live(i) {
+			out = append(out, action{host: i, send: &msg})
+		}
+	}
+	return out
+}
+
+func (m *machine) hostCameUp(i int) []action {
+	if m.hosts[i].state != hostDialing {
+		return nil
+	}
+	m.hosts[i].state = hostUp
+	if m.stopRequested { // its dialling was cancelled too late: its link closes, and the agent ends with it
+		m.hosts[i].state = hostDone
+	}
+	return nil
+}
+
+func (m *machine) hostDidNotCome(i int, err error) []action {
+	m.hosts[i].state = hostFailed
+	if !m.stopRequested {
+		m.hostFailures = append(m.hostFailures, HostFailure{Host: m.hosts[i].name, Err: err})
+	}
+	return nil
+}
+
+// place takes the layout over. Hosts that got no rank are let go.
+func (m *machine) place(l Layout) []action {
+	m.layout = l
+	m.ranks = make([]RankResult, l.Size())
+	for r, p := range l.Ranks {
+		m.ranks[r] = RankResult{Rank: r, Host: m.hosts[p.Host].name, State: StateWaiting}
+	}
+	var out []action
+	for i, n := range l.Count {
+		if n == 0 {
+			m.hosts[i].state = hostDone
+			out = append(out, action{host: i, drop: true})
+		}
+	}
+	return out
+}
+
+func (m *machine) hostPrepared(i int, p *wire.Prepared) []action {
+	if m.hosts[i].state == hostUp {
+		m.hosts[i].state = hostPrepared
+	}
+	for _, f := range p.Failures {
+		m.prepare = append(m.prepare, PrepareFailure{Host: m.hosts[i].name, Rank: f.Rank, Code: f.Code, Text: f.Text})
+	}
+	return nil
+}
+
+func (m *machine) rankEnded(host int, x *wire.Exited) []action {
+	if x.Rank < 0 || x.Rank >= len(m.ranks) || m.layout.Ranks[x.Rank].Host != host || m.ranks[x.Rank].State != StateWaiting {
+		return nil // a confused agent cannot end another host's rank, or one twice
+	}
+	r := &m.ranks[x.Rank]
+	r.Code, r.Signal, r.Core, r.Text, r.At = x.Code, x.Signal, x.Core, x.Text, x.At
+	m.ended++
+	switch failed := x.Code != 0 || x.Signal != 0; {
+	case x.ByStop || (failed && m.signal != 0):
+		r.State = StateStopped
+	case x.Text != "":
+		r.State = StateNotStarted
+	case x.Signal != 0:
+		r.State = StateKilled
+	default:
+		r.State = StateExited
+	}
+	if r.failed() && !m.keepGoing && !m.stopRequested {
+		return m.stop(m.grace)
+	}
+	return nil
+}
+
+// hostIsDone: the agent has cleaned up. Nobody asked it to if the job still runs:
+// then something on the host ended it, and the host is lost.
+func (m *machine) hostIsDone(i int, d *wire.Done) []action {
+	if !m.live(i) {
+		return nil
+	}
+	if !m.stopRequested {
+		return m.hostIsLost(i, &lostEvent{why: "gorun's agent was told to stop there"})
+	}
+	m.hosts[i].state = hostDone
+	m.killed = append(m.killed, d.Killed...)
+	for _, l := range d.Left {
+		m.left = append(m.left, m.hosts[i].name+": "+l)
+	}
+	return []action{{host: i, drop: true}}
+}
+
+// hostIsLost: the ranks of a lost host are lost with it, never "exited".
+func (m *machine) hostIsLost(i int, l *lostEvent) []action {
+	if !m.live(i) {
+		return nil
+	}
+	m.lostHosts = append(m.lostHosts, fmt.Sprintf("%s: %s", m.hosts[i].name, l.why))
+	m.loseRanks(i)
+	var out []action
+	m.hosts[i].state = hostLost
+	if l.sweep {
+		m.hosts[i].state = hostSweeping
+		out = append(out, action{host: i, sweep: true})
+	} else {
+		out = append(out, action{host: i, drop: true})
+	}
+	if m.phase == phaseRunning && m.keepGoing {
+		return out
+	}
+	return append(out, m.stop(m.grace)...)
+}
+
+func (m *machine) loseRanks(host int) {
+	for r, p := range m.layout.Ranks {
+		if p.Host == host && m.ranks[r].State == StateWaiting {
+			m.ranks[r].State = StateLost
+			m.ended++
+		}
+	}
+}
+
+func (m *machine) hostIsSwept(i int, s *sweptEvent) []action {
+	if m.hosts[i].state != hostSweeping {
+		return nil
+	}
+	m.hosts[i].state = hostLost
+	if s.err != nil {
+		m.left = append(m.left, fmt.Sprintf("%s: cannot tell whether processes of the job are left: %v", m.hosts[i].name, s.err))
+	}
+	return []action{{host: i, drop: true}}
+}
+
+func (m *machine) hostIsSilent(i int, d time.Duration) []action {
+	if !m.live(i) {
+		return nil
+	}
+	return []action{{say: fmt.Sprintf("%s: silent for %v", m.hosts[i].name, d.Round(time.Second))}}
+}

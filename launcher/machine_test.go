@@ -1,0 +1,292 @@
+package launcher
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gorun/launcher/wire"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the machine does into testdata instead of comparing")
+
+// TestMachine plays the scripts in testdata/machine: a line is an event, and the
+// indented lines below it are what the machine says is to be done, and where the job
+// stands when its phase changes. Rewrite them with: go test ./launcher -run TestMachine -rewrite
+func TestMachine(t *testing.T) {
+	files, err := filepath.Glob("testdata/machine/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(b))
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(b) {
+				t.Errorf("%s: got\n%s", file, got)
+			}
+		})
+	}
+}
+
+// play runs a script's events and returns it with the answers filled in.
+func play(t *testing.T, script string) string {
+	t.Helper()
+	s := &scripted{t: t}
+	var out strings.Builder
+	for line := range strings.Lines(script) {
+		if strings.HasPrefix(line, "    ") {
+			continue
+		}
+		out.WriteString(line)
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		for _, a := range s.line(line) {
+			fmt.Fprintf(&out, "    %s\n", a)
+		}
+	}
+	return out.String()
+}
+
+type scripted struct {
+	t *testing.T
+	m *machine
+}
+
+func (s *scripted) line(line string) []string {
+	f := strings.Fields(line)
+	switch f[0] {
+	case "hosts": // hosts NAME... [keep-going]
+		keep := f[len(f)-1] == "keep-going"
+		if keep {
+			f = f[:len(f)-1]
+		}
+		s.m = newMachine(f[1:], 6*time.Second, 20*time.Second, keep)
+		return nil
+	case "result":
+		return s.result()
+	}
+	before := s.m.phase
+	var said []string
+	for _, a := range s.m.step(s.event(f)) {
+		said = append(said, s.show(a))
+	}
+	if s.m.phase != before {
+		said = append(said, "phase "+string(s.m.phase))
+	}
+	return said
+}
+
+func (s *scripted) host(name string) int {
+	for i, h := range s.m.hosts {
+		if h.name == name {
+			return i
+		}
+	}
+	s.t.Fatalf("no host %q", name)
+	return 0
+}
+
+// event reads: up H | failed H WHY | placed N... | planfail WHY | prepared H [RANK:CODE:TEXT] |
+// started H | exited RANK [code=N] [signal=N] [at=D] [text=T] [bystop] [host=H] | done H [killed=N] [left=T] |
+// lost H WHY | died H WHY | swept H [WHY] | silent H D | signal NAME | timeout | deadline | stdout
+func (s *scripted) event(f []string) event {
+	arg := func(i int) string {
+		if i < len(f) {
+			return strings.Join(f[i:], " ")
+		}
+		return ""
+	}
+	switch f[0] {
+	case "placed":
+		return event{planned: layoutOf(f[1:])}
+	case "planfail":
+		return event{planErr: errors.New(arg(1))}
+	case "exited":
+		return s.exited(f[1:])
+	case "signal":
+		return event{signal: signalNumber(f[1])}
+	case "timeout":
+		return event{timeout: true}
+	case "deadline":
+		return event{deadline: true}
+	case "stdout":
+		return event{stdout: true}
+	}
+	e := event{host: s.host(f[1])}
+	switch f[0] {
+	case "up":
+		e.up = &wire.Hello{Cores: 2}
+	case "failed":
+		e.failed = errors.New(arg(2))
+	case "prepared":
+		e.prepared = &wire.Prepared{}
+		if len(f) > 2 {
+			p := strings.SplitN(arg(2), ":", 3)
+			e.prepared.Failures = []wire.Failure{{Rank: number(p[0]), Code: number(p[1]), Text: p[2]}}
+		}
+	case "started":
+		e.started = &wire.Started{}
+	case "done":
+		e.done = doneOf(f[2:])
+	case "lost":
+		e.lost = &lostEvent{why: arg(2)}
+	case "died":
+		e.lost = &lostEvent{why: arg(2), sweep: true}
+	case "swept":
+		e.swept = &sweptEvent{}
+		if arg(2) != "" {
+			e.swept.err = errors.New(arg(2))
+		}
+	case "silent":
+		e.silent, _ = time.ParseDuration(f[2])
+	default:
+		s.t.Fatalf("unknown event %q", f[0])
+	}
+	return e
+}
+
+func (s *scripted) exited(f []string) event {
+	rank := number(f[0])
+	x := &wire.Exited{Rank: rank}
+	e := event{exited: x}
+	if rank < len(s.m.layout.Ranks) {
+		e.host = s.m.layout.Ranks[rank].Host
+	}
+	for _, field := range f[1:] {
+		key, val, _ := strings.Cut(field, "=")
+		switch key {
+		case "code":
+			x.Code = number(val)
+		case "signal":
+			x.Signal = number(val)
+		case "at":
+			x.At, _ = time.ParseDuration(val)
+		case "text":
+			x.Text = val
+		case "bystop":
+			x.ByStop = true
+		case "host":
+			e.host = s.host(val)
+		default:
+			s.t.Fatalf("unknown field %q", field)
+		}
+	}
+	return e
+}
+
+func doneOf(f []string) *wire.Done {
+	d := &wire.Done{}
+	for _, field := range f {
+		key, val, _ := strings.Cut(field, "=")
+		switch key {
+		case "killed":
+			d.Killed = append(d.Killed, number(val))
+		case "left":
+			d.Left = append(d.Left, val)
+		}
+	}
+	return d
+}
+
+func layoutOf(counts []string) *Layout {
+	l := &Layout{}
+	for h, c := range counts {
+		l.Count = append(l.Count, number(c))
+		for local := range number(c) {
+			l.Ranks = append(l.Ranks, Place{Host: h, Local: local})
+		}
+	}
+	return l
+}
+
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		panic(err) // a script is wrong
+	}
+	return n
+}
+
+func signalNumber(name string) syscall.Signal {
+	for n := syscall.Signal(1); n < 65; n++ {
+		if signalName(n) == "SIG"+name {
+			return n
+		}
+	}
+	panic(name)
+}
+
+func (s *scripted) show(a action) string {
+	name := s.m.hosts[a.host].name
+	switch {
+	case a.plan:
+		return "plan"
+	case a.drop:
+		return name + ": drop"
+	case a.sweep:
+		return name + ": sweep"
+	case a.say != "":
+		return "say " + a.say
+	case a.timer == never:
+		return "no deadline"
+	case a.timer != 0:
+		return "deadline " + a.timer.String()
+	case a.limit:
+		return "ranks begin"
+	case a.suspend:
+		return "suspend"
+	case a.send.Start != nil:
+		return name + ": start"
+	case a.send.Stop != nil:
+		return name + ": stop, grace " + a.send.Stop.Grace.String()
+	case a.send.Signal != nil:
+		return name + ": signal " + signalName(syscall.Signal(a.send.Signal.Num))
+	case a.send.Pause != nil:
+		return fmt.Sprintf("%s: pause %v", name, a.send.Pause.On)
+	}
+	s.t.Fatalf("unknown action %+v", a)
+	return ""
+}
+
+func (s *scripted) result() []string {
+	var out []string
+	for _, r := range s.m.ranks {
+		out = append(out, fmt.Sprintf("rank %d on %s: %s code %d signal %d", r.Rank, r.Host, r.State, r.Code, r.Signal))
+	}
+	if f := s.m.first(); f != nil {
+		out = append(out, fmt.Sprintf("first failure: rank %d at %v", f.Rank, f.At))
+	}
+	for _, h := range s.m.hostFailures {
+		out = append(out, fmt.Sprintf("host failure: %s: %v", h.Host, h.Err))
+	}
+	for _, p := range s.m.prepare {
+		out = append(out, fmt.Sprintf("prepare failure: %s rank %d code %d: %s", p.Host, p.Rank, p.Code, p.Text))
+	}
+	for _, l := range s.m.lostHosts {
+		out = append(out, "lost: "+l)
+	}
+	for _, l := range s.m.left {
+		out = append(out, "left: "+l)
+	}
+	for _, k := range s.m.killed {
+		out = append(out, fmt.Sprintf("killed: rank %d", k))
+	}
+	return out
+}

@@ -1,0 +1,208 @@
+package launcher
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"gorun/envsync"
+	"gorun/hostfile"
+	"gorun/launcher/wire"
+)
+
+// localSlots is how many ranks this machine may get when no host was named: a user
+// trying a program on a laptop is not asked for --oversubscribe. With GPUs the number
+// of GPUs is the limit.
+const localSlots = 64
+
+// jobCredit bounds the output that may be under way in a whole job, in bytes.
+const jobCredit = 64 << 20
+
+// streamCredit is the first credit of each of a job's output streams, in bytes.
+func streamCredit(ranks int) int {
+	return min(max(jobCredit/(2*max(ranks, 1)), 512), 1<<20)
+}
+
+// offer says what a host can take; hello is nil before it has come, and then ok is
+// false for a host that alone knows its slots.
+func offer(h hostfile.Host, hello *wire.Hello) (o Offer, ok bool) {
+	o = Offer{Name: h.Name, Slots: h.Slots, Limit: h.Slots, Max: h.MaxSlots, Origin: h.File}
+	if h.Line > 0 {
+		o.Origin = fmt.Sprintf("%s:%d", h.File, h.Line)
+	}
+	if h.Slots >= 0 {
+		return o, true
+	}
+	if hello == nil {
+		return o, false
+	}
+	o.Slots, o.Origin = hello.Cores, count(hello.Cores, "core")
+	if hello.GPUs > 0 {
+		o.Slots, o.Origin = hello.GPUs, count(hello.GPUs, "GPU")
+	}
+	if o.Max > 0 {
+		o.Slots = min(o.Slots, o.Max)
+	}
+	o.Limit = o.Slots
+	if h.File == thisMachine && hello.GPUs == 0 {
+		o.Limit = max(o.Slots, localSlots)
+	}
+	return o, true
+}
+
+// thisMachine is the File of the host that stands for "no host was named".
+const thisMachine = "this machine"
+
+// site is what the plans need of the hosts beside their names.
+type site struct {
+	addrs []string // by host
+	ports []int
+}
+
+// survey chooses every host's address. All hosts without a fitting one are named.
+func survey(hosts []hostfile.Host, hellos []*wire.Hello, layout Layout, iface, spec string) (site, error) {
+	s := site{addrs: make([]string, len(hosts)), ports: make([]int, len(hosts))}
+	used := 0
+	for _, n := range layout.Count {
+		used += min(n, 1)
+	}
+	var bad []HostFailure
+	for i, h := range hosts {
+		if layout.Count[i] == 0 {
+			continue
+		}
+		s.ports[i] = hellos[i].Port
+		if used == 1 && iface == "" {
+			s.addrs[i] = loopback
+			continue
+		}
+		hello := *hellos[i]
+		if hello.SSHServer == "" && hello.RouteAddr == "" {
+			hello.RouteAddr = routeTo(hellos, i)
+		}
+		addr, err := hostAddr(hello, iface, spec)
+		if err != nil {
+			bad = append(bad, HostFailure{Host: h.Name, Err: err})
+		}
+		s.addrs[i] = addr
+	}
+	if bad != nil {
+		return s, &HostsError{Hosts: bad, Good: len(hosts) - len(bad)}
+	}
+	return s, nil
+}
+
+// routeTo is the source address of this machine on its way to another host: the
+// local host has no ssh connection that would tell. A UDP connect sends nothing.
+func routeTo(hellos []*wire.Hello, self int) string {
+	for i, h := range hellos {
+		if i == self || h == nil || h.SSHServer == "" {
+			continue
+		}
+		c, err := net.DialTimeout("udp", net.JoinHostPort(h.SSHServer, "9"), time.Second)
+		if err != nil {
+			continue
+		}
+		addr := c.LocalAddr().(*net.UDPAddr).IP.String()
+		c.Close()
+		return addr
+	}
+	return ""
+}
+
+// planner makes the plan of each host; its fields are complete before the first.
+type planner struct {
+	job    Job
+	id     string
+	secret []byte
+	hosts  []hostfile.Host
+	layout Layout
+	site   site
+	env    []envsync.Var // the job map
+}
+
+// plan is what host h is told.
+func (p *planner) plan(h int) *wire.Plan {
+	plan := &wire.Plan{
+		JobID: p.id, Secret: p.secret, Size: p.layout.Size(), Nodes: p.nodes(), Node: p.node(h),
+		Dir: wire.Bytes(p.job.Dir), Env: pairs(p.env), Credit: streamCredit(p.layout.Size()),
+		HoldPort: p.node(h) == 0, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
+	}
+	for i, host := range p.hosts {
+		if p.layout.Count[i] > 0 {
+			plan.Hosts = append(plan.Hosts, host.Name)
+		}
+	}
+	for rank, place := range p.layout.Ranks {
+		if place.Host != h {
+			continue
+		}
+		plan.Ranks = append(plan.Ranks, wire.RankPlan{
+			Rank: rank, Args: bytesOf(p.job.Apps[place.App].Args), Env: pairs(p.rankEnv(rank)),
+			Stdin: p.job.Stdin == rank || p.job.Stdin == StdinAll,
+		})
+	}
+	return plan
+}
+
+// rankEnv is the rank's own names.
+func (p *planner) rankEnv(rank int) []envsync.Var {
+	place := p.layout.Ranks[rank]
+	first := p.layout.Ranks[0].Host
+	vars := envsync.RankVars(envsync.RankInfo{
+		JobID: p.id, Rank: rank, Size: p.layout.Size(), Local: place.Local, LocalSize: p.layout.Count[place.Host],
+		Node: p.node(place.Host), Nodes: p.nodes(), MasterAddr: p.site.addrs[first], MasterPort: p.site.ports[first],
+		Backend: p.job.Backend, EnvDigest: envsync.Digest(texts(p.env)), Dir: "/tmp/gorun-" + p.id,
+	})
+	return append(vars, envsync.Var{Name: "GORUN_HOST_ADDR", Value: p.site.addrs[place.Host], Origin: "gorun"})
+}
+
+// node numbers the hosts that have ranks.
+func (p *planner) node(h int) int {
+	n := 0
+	for _, c := range p.layout.Count[:h] {
+		n += min(c, 1)
+	}
+	return n
+}
+
+func (p *planner) nodes() int { return p.node(len(p.hosts)) }
+
+// texts writes vars as NAME=value.
+func texts(vars []envsync.Var) []string {
+	out := make([]string, len(vars))
+	for i, v := range vars {
+		out[i] = v.Name + "=" + v.Value
+	}
+	return out
+}
+
+func pairs(vars []envsync.Var) []wire.Bytes { return bytesOf(texts(vars)) }
+
+func bytesOf(ss []string) []wire.Bytes {
+	out := make([]wire.Bytes, len(ss))
+	for i, s := range ss {
+		out[i] = wire.Bytes(s)
+	}
+	return out
+}
+
+// lookup returns the value that a later entry of vars gives name, "" if none does.
+func lookup(vars []envsync.Var, name string) string {
+	for i := len(vars) - 1; i >= 0; i-- {
+		if vars[i].Name == name {
+			return vars[i].Value
+		}
+	}
+	return ""
+}
+
+// checkSizes refuses, before any connection, what no exec could take.
+func checkSizes(apps []App, env []envsync.Var) error {
+	for _, a := range apps {
+		if err := envsync.CheckSize(a.Args, texts(env)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

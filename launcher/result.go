@@ -1,0 +1,77 @@
+package launcher
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"syscall"
+)
+
+// Result says how a job ended; cmd/gorun makes text and an exit code of it.
+type Result struct {
+	JobID        string        `json:"job_id"`
+	Hosts        []HostResult  `json:"hosts"`
+	Ranks        []RankResult  `json:"ranks"`
+	First        *RankResult   `json:"first_failure,omitempty"`
+	Others       int           `json:"other_failures"` // ranks that failed by themselves beside First
+	Stopped      int           `json:"stopped"`        // ranks that gorun's own stop, or the user's signal, ended
+	Tail         []string      `json:"last_lines,omitempty"`
+	Killed       []int         `json:"killed,omitempty"`  // ranks that needed KILL
+	Left         []string      `json:"left,omitempty"`    // what could not be removed, "host: what"
+	Timeout      bool          `json:"timeout,omitempty"` // the job's time limit ended it
+	Signal       int           `json:"signal,omitempty"`  // the signal by which the user ended it
+	Lost         []string      `json:"lost,omitempty"`    // hosts lost, "host: why"
+	StdoutClosed bool          `json:"stdout_closed,omitempty"`
+	OutputError  string        `json:"output_error,omitempty"` // output that could not be written
+	EnvDigest    string        `json:"env_digest,omitempty"`
+	Elapsed      time.Duration `json:"elapsed_ns"`
+}
+
+// HostResult is one host of a Result.
+type HostResult struct {
+	Name  string `json:"name"`
+	Slots int    `json:"slots"`
+	Ranks int    `json:"ranks"`
+}
+
+// States of a rank.
+const (
+	StateWaiting    = "waiting"     // not ended yet; in a Result: the job ended before it was started
+	StateExited     = "exited"      // by itself, with Code
+	StateKilled     = "killed"      // by Signal, which gorun did not send
+	StateStopped    = "stopped"     // by gorun's stop or after the user's signal
+	StateNotStarted = "not started" // Text says why
+	StateLost       = "lost"        // with its host; how it ended is not known
+)
+
+// RankResult is one rank of a Result.
+type RankResult struct {
+	Rank   int           `json:"rank"`
+	Host   string        `json:"host"`
+	State  string        `json:"state"`
+	Code   int           `json:"code"`
+	Signal int           `json:"signal,omitempty"`
+	Core   bool          `json:"core,omitempty"`
+	Text   string        `json:"text,omitempty"`
+	At     time.Duration `json:"at_ns"` // since the ranks were started
+}
+
+// failed reports whether the rank ended badly by itself.
+func (r RankResult) failed() bool {
+	switch r.State {
+	case StateExited:
+		return r.Code != 0
+	case StateKilled, StateNotStarted:
+		return true
+	}
+	return false
+}
+
+// signalName is "SIGSEGV", or "signal 40" for one without a name.
+func signalName(s syscall.Signal) string {
+	if n := unix.SignalName(s); n != "" {
+		return n
+	}
+	return s.String()
+}
