@@ -230,3 +230,22 @@ func TestControlWithBlockedOutput(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkOutput carries what 16 ranks print, without ssh and without a merger.
+func BenchmarkOutput(b *testing.B) {
+	const ranks = 16
+	size := 4 << 20 * max(b.N/ranks, 1)
+	var args [][]string
+	for range ranks {
+		args = append(args, []string{"head", "-c", fmt.Sprint(size), "/dev/zero"})
+	}
+	b.SetBytes(4 << 20)
+	h := startAgent(b, launch{})
+	h.discard = true
+	h.run(newPlan(b, args...))
+	for n := range ranks {
+		h.text(n, wire.Out)
+	}
+	h.stop(0)
+	b.ReportMetric(float64(h.cmd.ProcessState.UserTime()+h.cmd.ProcessState.SystemTime())/float64(ranks*size)*1e9/1e6, "cpu-ms/GB")
+}

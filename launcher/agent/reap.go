@@ -134,8 +134,8 @@ func (j *job) reapAll() bool {
 		case err == unix.EINTR || pid > 0:
 		case err != nil:
 			return true // ECHILD
-		default:
-			return len(j.alien) > 0
+		default: // at least one runs
+			return len(j.alien) > 0 && len(j.descendants()) == 0
 		}
 	}
 }

@@ -87,7 +87,6 @@ type agent struct {
 func Serve(ctx context.Context, r io.Reader, w io.Writer, cfg Config) int {
 	a := newAgent(r, w, cfg)
 	signals := catchSignals()
-	defer signals.stop()
 	if err := ownProcess(); err != nil {
 		return a.fail(err)
 	}

@@ -69,6 +69,60 @@ func TestSecondStopShortens(t *testing.T) {
 	}
 }
 
+// A stop that overtakes the start leaves no rank behind, started or not.
+func TestStopDuringStart(t *testing.T) {
+	t.Parallel()
+	var args [][]string
+	for range 64 {
+		args = append(args, []string{"sleep", "1000"})
+	}
+	for _, grace := range []time.Duration{0, testLimit} {
+		h := startAgent(t, launch{})
+		p := newPlan(t, args...)
+		if f := h.prepare(p); len(f) > 0 {
+			t.Fatalf("prepare: %+v", f)
+		}
+		h.tell(wire.Message{Start: &wire.Start{}})
+		if grace > 0 {
+			message(h, "started", func(m wire.Message) *wire.Started { return m.Started })
+		}
+		h.stop(grace)
+		s := &sweeper{id: p.JobID, envs: map[procKey]owner{}}
+		if left := s.find(); len(left) > 0 {
+			t.Errorf("grace %v: left behind: %v", grace, left)
+		}
+		h.until("the end of the link", func() bool { return h.ended })
+		started, exited := false, 0
+		for _, m := range h.msgs {
+			started = started || m.Started != nil
+			if m.Exited != nil {
+				exited++
+			}
+		}
+		if started && exited != len(args) {
+			t.Errorf("grace %v: %d exits; want %d", grace, exited, len(args))
+		}
+	}
+}
+
+// Processes that lose their parent become the agent's, and do not stay as zombies.
+func TestOrphansAreReaped(t *testing.T) {
+	t.Parallel()
+	h := startAgent(t, launch{})
+	pids := h.run(newPlan(t, sh("for i in 1 2 3 4 5 6 7 8; do (sh -c 'sleep 0.1' &); done; echo spawned; exec sleep 1000")))
+	h.shows(0, "spawned\n")
+	below := func() (n int) {
+		for _, p := range processes() {
+			if p.ppid == h.cmd.Process.Pid && p.pid != pids[0] {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, "no child but the rank", func() bool { return below() == 0 })
+	h.stop(0)
+}
+
 func TestStopBeforePlan(t *testing.T) {
 	t.Parallel()
 	startAgent(t, launch{}).stop(0)

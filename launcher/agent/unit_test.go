@@ -2,6 +2,7 @@ package agent
 
 import (
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,24 @@ func TestReadProc(t *testing.T) {
 	}
 	if _, ok := readProc(1 << 30); ok {
 		t.Error("a process that cannot exist was found")
+	}
+}
+
+// Kernels without CONFIG_PROC_CHILDREN get the same answer the long way.
+func TestChildren(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	if !hasChildren() {
+		t.Error("no children; want one")
+	}
+	for name, list := range map[string][]int{"file": children(), "scan": childrenByScan(os.Getpid())} {
+		if !slices.Contains(list, cmd.Process.Pid) {
+			t.Errorf("by %s: %v; want %d in it", name, list, cmd.Process.Pid)
+		}
 	}
 }
 

@@ -26,8 +26,8 @@ type signals struct {
 	ignore chan os.Signal // never read
 }
 
-// catchSignals takes over what would stop or end this process before it has
-// cleaned up. That a signal is caught, and not ignored, also gives children its
+// catchSignals takes over, for the rest of this process's life, what would stop or
+// end it before it has cleaned up. That a signal is caught, and not ignored, also gives children its
 // default action, whatever this process inherited.
 func catchSignals() *signals {
 	s := &signals{child: make(chan os.Signal, 1), end: make(chan os.Signal, 1), ignore: make(chan os.Signal)}
@@ -35,12 +35,6 @@ func catchSignals() *signals {
 	signal.Notify(s.end, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	signal.Notify(s.ignore, syscall.SIGPIPE, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
 	return s
-}
-
-func (s *signals) stop() {
-	for _, c := range []chan os.Signal{s.child, s.end, s.ignore} {
-		signal.Stop(c)
-	}
 }
 
 // watch looks after signals and heartbeats until the agent is over.
