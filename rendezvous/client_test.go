@@ -88,25 +88,27 @@ func TestClientRefuses(t *testing.T) {
 }
 
 func TestClientDeadlines(t *testing.T) {
-	j := newTestJob(t, 2, 2)
-	c := j.clients()
-	var running sync.WaitGroup
-	for _, rank := range []int{0, 1, 3} {
-		running.Go(func() {
-			err := c[rank].Barrier(within(t, 300*time.Millisecond), "step")
-			want := `barrier "step": 1 of 4 ranks has not come: rank 2 on node2 (waited 0.3 s)`
-			if code(err) != CodeDeadline || err.Error() != want {
-				t.Errorf("rank %d: got %v; want %s", rank, err, want)
-			}
-		})
-	}
-	_, err := c[0].GetFrom(within(t, 200*time.Millisecond), "mesh/world/0/3", 3)
-	want := `key "mesh/world/0/3": rank 3 on node2 has not written it (waited 0.2 s)`
-	if code(err) != CodeDeadline || err.Error() != want {
-		t.Errorf("got %v; want %s", err, want)
-	}
-	running.Wait()
-	each(t, c, func(c *Client) error { return c.Barrier(t.Context(), "step") })
+	synctest.Test(t, func(t *testing.T) {
+		j := newPipeJob(t, 2, 2)
+		c := j.clients()
+		var running sync.WaitGroup
+		for _, rank := range []int{0, 1, 3} {
+			running.Go(func() {
+				err := c[rank].Barrier(within(t, 5*time.Second), "step")
+				want := `barrier "step": 1 of 4 ranks has not come: rank 2 on node2 (waited 5 s)`
+				if code(err) != CodeDeadline || err.Error() != want {
+					t.Errorf("rank %d: got %v; want %s", rank, err, want)
+				}
+			})
+		}
+		_, err := c[0].GetFrom(t.Context(), "mesh/world/0/3", 3)
+		want := `key "mesh/world/0/3": rank 3 on node2 has not written it (waited 60 s)`
+		if code(err) != CodeDeadline || err.Error() != want {
+			t.Errorf("got %v; want %s", err, want)
+		}
+		running.Wait()
+		each(t, c, func(c *Client) error { return c.Barrier(t.Context(), "step") })
+	})
 }
 
 func TestClientCancel(t *testing.T) {
@@ -387,15 +389,15 @@ func TestUniqueIDFails(t *testing.T) {
 }
 
 func TestUniqueIDMissing(t *testing.T) {
-	j := newTestJob(t, 1, 2)
-	c := j.clients()
-	_, err := UniqueID(within(t, 100*time.Millisecond), c[2], "world", 0, nil)
-	if want := `key "uid/world/0": rank 0 on node1 has not written it (waited 0.1 s)`; err == nil || err.Error() != want {
-		t.Errorf("got %v; want %s", err, want)
-	}
-	err = CheckIn(within(t, 100*time.Millisecond), c[0], "world", 0)
-	if want := `barrier "uid/world/0": 2 of 3 ranks have not come: ranks 1-2 on node2 (waited 0.1 s)`; err == nil || err.Error() != want {
-		t.Errorf("got %v; want %s", err, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newPipeJob(t, 1, 2).clients()
+		_, err := UniqueID(within(t, 100*time.Millisecond), c[2], "world", 0, nil)
+		if want := `key "uid/world/0": rank 0 on node1 has not written it (waited 0.1 s)`; err == nil || err.Error() != want {
+			t.Errorf("got %v; want %s", err, want)
+		}
+		err = CheckIn(within(t, 2*time.Minute), c[0], "world", 0)
+		if want := `barrier "uid/world/0": 2 of 3 ranks have not come: ranks 1-2 on node2 (waited 120 s)`; err == nil || err.Error() != want {
+			t.Errorf("got %v; want %s", err, want)
+		}
+	})
 }
-

@@ -24,6 +24,7 @@ type Engine struct {
 
 	keys  map[name]entry
 	bytes int // of all keys, as MaxTotal counts them
+	limit int // of bytes
 
 	gets     map[name][]*wait
 	meetings map[name]*meeting
@@ -53,7 +54,7 @@ type origin struct {
 // for error texts; hostOf gives the index in hosts of a rank's host.
 func NewEngine(size int, hosts []string, hostOf func(rank int) int) *Engine {
 	e := &Engine{
-		hosts: hosts, hostOf: make([]int, size), ranks: make([][]int, len(hosts)),
+		limit: MaxTotal, hosts: hosts, hostOf: make([]int, size), ranks: make([][]int, len(hosts)),
 		keys: map[name]entry{}, gets: map[name][]*wait{}, meetings: map[name]*meeting{}, waits: map[origin]*wait{},
 	}
 	for rank := range size {
@@ -114,8 +115,8 @@ func (e *Engine) put(host int, n name, r *Request) []Routed {
 		return []Routed{{host, reply}}
 	}
 	cost := keyCost + len(n.key) + len(r.Value)
-	if e.bytes+cost > MaxTotal {
-		text := fmt.Sprintf("key %v: the store is full: %d keys, limit %d bytes", n, len(e.keys), MaxTotal)
+	if e.bytes+cost > e.limit {
+		text := fmt.Sprintf("key %v: the store is full: %d keys, limit %d bytes", n, len(e.keys), e.limit)
 		return []Routed{{host, Reply{ID: r.ID, Code: CodeLimit, Err: text}}}
 	}
 	e.bytes += cost

@@ -23,4 +23,3 @@ func TestJobScripts(t *testing.T) {
 		}
 	})
 }
-

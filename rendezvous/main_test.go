@@ -27,9 +27,10 @@ func TestMain(m *testing.M) {
 type testJob struct {
 	t       *testing.T
 	servers []*Server
-	paths   []string
-	hostOf  []int // by rank
-	sent    int   // guarded by mu; messages to the head
+	pipes   bool
+	paths   []string // by host, if not pipes
+	hostOf  []int    // by rank
+	sent    int      // guarded by mu; messages to the head
 
 	mu     sync.Mutex
 	engine *Engine    // guarded by mu
@@ -47,7 +48,15 @@ var testSecret = sha256.Sum256([]byte("secret"))
 
 // newTestJob starts a job with so many ranks on each host.
 func newTestJob(t *testing.T, perHost ...int) *testJob {
-	j := &testJob{t: t}
+	return startJob(&testJob{t: t}, perHost)
+}
+
+// newPipeJob is newTestJob without sockets, for use inside synctest.
+func newPipeJob(t *testing.T, perHost ...int) *testJob {
+	return startJob(&testJob{t: t, pipes: true}, perHost)
+}
+
+func startJob(j *testJob, perHost []int) *testJob {
 	j.wake = sync.NewCond(&j.mu)
 	var hosts []string
 	for host, n := range perHost {
@@ -64,10 +73,12 @@ func newTestJob(t *testing.T, perHost ...int) *testJob {
 	stop := make(chan struct{})
 	running.Go(j.handle)
 	running.Go(func() { j.tick(stop) })
-	t.Cleanup(func() {
+	j.t.Cleanup(func() {
 		for _, s := range j.servers {
-			if err := s.Close(); err != nil {
-				t.Errorf("close: %v", err)
+			if j.pipes {
+				s.shut()
+			} else if err := s.Close(); err != nil {
+				j.t.Errorf("close: %v", err)
 			}
 		}
 		j.mu.Lock()
@@ -88,19 +99,28 @@ func (j *testJob) listen(host int) {
 			ranks = append(ranks, rank)
 		}
 	}
+	cfg := ServerConfig{Secret: testSecret[:], Ranks: ranks, UID: os.Getuid(), Send: func(r Request) { j.send(host, r) }}
+	if j.pipes {
+		s := newServer(cfg)
+		s.running.Go(s.tick)
+		j.servers = append(j.servers, s)
+		return
+	}
 	path := filepath.Join(privateDir(j.t), "store")
-	s, err := Listen(path, ServerConfig{Secret: testSecret[:], Ranks: ranks, UID: os.Getuid(), Send: func(r Request) {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.sent++
-		j.queue = append(j.queue, sent{host, r.Append(nil)})
-		j.wake.Broadcast()
-	}})
+	s, err := Listen(path, cfg)
 	if err != nil {
 		j.t.Fatal(err)
 	}
 	j.servers = append(j.servers, s)
 	j.paths = append(j.paths, path)
+}
+
+func (j *testJob) send(host int, r Request) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.sent++
+	j.queue = append(j.queue, sent{host, r.Append(nil)})
+	j.wake.Broadcast()
 }
 
 // privateDir is a short-named directory of mode 0700.
@@ -174,13 +194,23 @@ func (j *testJob) messages() int {
 // client connects as rank.
 func (j *testJob) client(rank int) *Client {
 	j.t.Helper()
-	l, err := dial(j.t.Context(), j.paths[j.hostOf[rank]], rank, len(j.hostOf))
+	l, err := j.link(rank)
 	if err != nil {
 		j.t.Fatalf("rank %d: %v", rank, err)
 	}
 	c := &Client{link: l}
 	j.t.Cleanup(func() { c.Close() })
 	return c
+}
+
+func (j *testJob) link(rank int) (*link, error) {
+	host := j.hostOf[rank]
+	if !j.pipes {
+		return dial(j.t.Context(), j.paths[host], rank, len(j.hostOf))
+	}
+	ours, theirs := net.Pipe()
+	j.servers[host].serve(theirs)
+	return newLink(ours, rank, len(j.hostOf))
 }
 
 func (j *testJob) clients() []*Client {

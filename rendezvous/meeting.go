@@ -12,6 +12,7 @@ type meeting struct {
 	waits map[int]*wait // by host
 	whole int           // hosts all of whose ranks wait
 	left  map[int][]int // by host without a wait: ranks that came and left again
+	text  string        // who has not come, if somebody has not; "" when not known
 }
 
 func (w *wait) whole() bool { return len(w.missing) == 0 && len(w.left) == 0 }
@@ -29,6 +30,7 @@ func (e *Engine) report(now time.Time, host int, n name, r *Request) []Routed {
 		e.remove(old)
 		m.count(old, -1)
 	}
+	m.text = ""
 	w.meeting, w.missing, w.left = m, slices.Clone(r.Missing), slices.Clone(r.Left)
 	m.waits[host] = w
 	delete(m.left, host)

@@ -28,17 +28,24 @@ func (e *Engine) getText(w *wait) string {
 }
 
 // meetingText says who keeps a barrier waiting. Ranks that left again are named
-// only when all have come: they left because others did not come.
+// only when all have come: they left because others did not come. Who has not come
+// stays so when a host leaves, so the text is made once for all hosts whose
+// deadlines pass.
 func (e *Engine) meetingText(n name, m *meeting) string {
+	if m.text != "" {
+		return m.text
+	}
 	missing, left := e.absent(m)
 	size := len(e.hostOf)
 	switch count := total(missing); {
+	case count == 0:
+		return fmt.Sprintf("barrier %v: all %d ranks came, but some left before the others came: %s", n, size, e.listRanks(left))
 	case count == 1:
-		return fmt.Sprintf("barrier %v: 1 of %d ranks has not come: %s", n, size, e.listRanks(missing))
-	case count > 1:
-		return fmt.Sprintf("barrier %v: %d of %d ranks have not come: %s", n, count, size, e.listRanks(missing))
+		m.text = fmt.Sprintf("barrier %v: 1 of %d ranks has not come: %s", n, size, e.listRanks(missing))
+	default:
+		m.text = fmt.Sprintf("barrier %v: %d of %d ranks have not come: %s", n, count, size, e.listRanks(missing))
 	}
-	return fmt.Sprintf("barrier %v: all %d ranks came, but some left before the others came: %s", n, size, e.listRanks(left))
+	return m.text
 }
 
 func total(byHost [][]int) (n int) {

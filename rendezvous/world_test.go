@@ -23,7 +23,7 @@ type world struct {
 	quiet  bool // messages between hosts and head are not printed
 
 	released func() // called when the head has released a barrier
-	lines  []string
+	lines    []string
 }
 
 func newWorld(hosts []string, ranks [][]int, hostOf map[int]int) *world {
