@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"gorun":    main,
 		"showargs": showArgs,
+		"askpass":  askPassphrase,
 	})
 }
 

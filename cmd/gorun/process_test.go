@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -219,4 +220,91 @@ func TestKilledGorunLeavesNothing(t *testing.T) {
 	p.waitFiles("pid.0", "pid.1")
 	p.signal(syscall.SIGKILL)
 	p.gone("pid.*")
+}
+
+// silentServer accepts connections and says nothing; accepted gets one value for each.
+func silentServer(t *testing.T) (port int, accepted <-chan struct{}) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := make(chan struct{}, 16)
+	done := make(chan struct{})
+	var conns []net.Conn
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns = append(conns, conn)
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+		for _, conn := range conns {
+			conn.Close()
+		}
+	})
+	return l.Addr().(*net.TCPAddr).Port, c
+}
+
+// hostsFile writes a hostfile and returns its path.
+func hostsFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestInterruptedWhileConnecting(t *testing.T) {
+	t.Parallel()
+	port, accepted := silentServer(t)
+	p := start(t, "-hostfile", hostsFile(t, fmt.Sprintf("127.0.0.1 port=%d slots=1", port)), "true")
+	select {
+	case <-accepted:
+	case <-time.After(patience):
+		t.Fatal("gorun has not connected")
+	}
+	p.signal(syscall.SIGINT)
+	if _, stderr := p.end(130); stderr != "gorun: ended by SIGINT; nothing was started\n" {
+		t.Errorf("got %q", stderr)
+	}
+}
+
+func TestHostsThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	silent, _ := silentServer(t)
+	l, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	hosts := hostsFile(t, fmt.Sprintf("127.0.0.1 port=%d slots=1\n127.0.0.2 port=%d slots=1\n", silent, refused))
+	p := start(t, "-hostfile", hosts, "--connect-timeout", "1", "--result", "r.json", "touch", "started")
+	_, stderr := p.end(125)
+	for _, want := range []string{
+		"gorun: 2 of 2 hosts cannot be used; nothing was started\n", "gorun:   127.0.0.1: ", "gorun:   127.0.0.2: ", "refused", "port=N",
+	} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("stderr lacks %q:\n%s", want, stderr)
+		}
+	}
+	result, err := os.ReadFile(filepath.Join(p.dir, "r.json"))
+	if err != nil || !strings.Contains(string(result), `"host": "127.0.0.2"`) {
+		t.Errorf("the result does not name the host: %v\n%s", err, result)
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "started")); err == nil {
+		t.Error("the program was started")
+	}
 }

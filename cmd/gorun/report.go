@@ -49,7 +49,7 @@ func resultReport(res *launcher.Result, o options) report {
 			r.linef("standard output was closed by its reader%s", others(res))
 		}
 	case causeOutput:
-		r.linef("%s", res.OutputError)
+		r.linef("%s; the ranks themselves ended well", res.OutputError)
 	}
 	r.firstFailure(res)
 	r.aftermath(res, o)
