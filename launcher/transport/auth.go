@@ -10,7 +10,9 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -246,21 +248,17 @@ type login struct {
 	ctx     context.Context
 	user    string
 	rest    []*identity // not yet offered
-	begun   func()      // called when authentication begins
 	offered []Key
 	skipped []Key
 	methods []string
 	partial bool
 }
 
-var errNoMoreKeys = errors.New("no more keys")
-
-// next is the client's AuthCallback.
+// next is the client's AuthCallback. It returns nothing when there is no key left.
 func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
-	l.begun()
 	l.methods, l.partial = c.AllowedMethods, len(c.PartialSuccessMethods) > 0
 	if !slices.Contains(c.AllowedMethods, "publickey") {
-		return nil, errNoMoreKeys
+		return nil, nil
 	}
 	var signers []ssh.Signer
 	for _, id := range l.rest {
@@ -272,7 +270,7 @@ func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 		signers = l.unlockOne()
 	}
 	if signers == nil {
-		return nil, errNoMoreKeys
+		return nil, nil
 	}
 	return ssh.PublicKeys(signers...), nil
 }
@@ -292,10 +290,15 @@ func (l *login) unlockOne() []ssh.Signer {
 	return nil
 }
 
-func (l *login) failure(err error) *AuthError {
+// failure makes sense of the error of a login.
+func (l *login) failure(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("the server closed the connection during the login: %w", err)
+	}
 	e := &AuthError{User: l.user, Offered: l.offered, Skipped: l.skipped, Methods: l.methods, Partial: l.partial}
-	if !errors.Is(err, errNoMoreKeys) {
-		e.Text = cleanLine(err.Error(), 300)
+	signing := len(l.offered) > 0 && l.offered[len(l.offered)-1].Why != ""
+	if text := err.Error(); !signing && !strings.HasPrefix(text, "ssh: unable to authenticate") {
+		e.Text = cleanLine(strings.TrimPrefix(text, "ssh: "), 300)
 	}
 	return e
 }

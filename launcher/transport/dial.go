@@ -222,13 +222,13 @@ func (a *attempt) handshake(conn net.Conn) (*sshConn, error) {
 		conn.Close()
 		return nil, err
 	}
-	l := &login{ctx: a.ctx, user: a.s.user, begun: a.authBegins}
+	l := &login{ctx: a.ctx, user: a.s.user}
 	l.rest, l.skipped = a.d.keys.candidates(a.s)
 	config := &ssh.ClientConfig{
 		User:              a.s.user,
 		ClientVersion:     clientVersion,
 		HostKeyAlgorithms: hostKeyAlgorithms(check.known),
-		HostKeyCallback:   check.callback,
+		HostKeyCallback:   a.authAfter(check.callback),
 		AuthCallback:      l.next,
 		BannerCallback:    a.banner,
 	}
@@ -244,9 +244,14 @@ func (a *attempt) handshake(conn net.Conn) (*sshConn, error) {
 	return newSSHConn(c, chans, reqs), nil
 }
 
-func (a *attempt) authBegins() {
-	if a.stage.CompareAndSwap(int32(atKeys), int32(atAuth)) {
-		a.trail.mark("auth")
+// authAfter notes that the login begins once the host's key is found good.
+func (a *attempt) authAfter(check ssh.HostKeyCallback) ssh.HostKeyCallback {
+	return func(name string, addr net.Addr, key ssh.PublicKey) error {
+		err := check(name, addr, key)
+		if err == nil && a.stage.CompareAndSwap(int32(atKeys), int32(atAuth)) {
+			a.trail.mark("auth")
+		}
+		return err
 	}
 }
 

@@ -129,7 +129,9 @@ func (e *AuthError) Error() string {
 	case len(e.Offered) == 0:
 		b.WriteString("no key to offer")
 	case strings.Contains(e.Text, "Too many authentication failures"):
-		fmt.Fprintf(&b, "the server takes no more than %d keys, and none of these was right", len(e.Offered))
+		fmt.Fprintf(&b, "the server takes no more than %s, and none of these was right", count(len(e.Offered), "key"))
+	case len(e.Offered) == 1:
+		b.WriteString("the key was not accepted")
 	default:
 		fmt.Fprintf(&b, "none of %d keys was accepted", len(e.Offered))
 	}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"unicode"
@@ -34,6 +35,14 @@ func cleanLine(s string, n int) string {
 		s = strings.ToValidUTF8(s[:n], "") + "..."
 	}
 	return s
+}
+
+// count is n things, with their number.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // tail keeps the last limit bytes written to it. It allocates only when written to.

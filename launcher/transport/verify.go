@@ -266,13 +266,13 @@ func (h *hostKeys) warnings() []string {
 	defer h.mu.Unlock()
 	var ws []string
 	for _, file := range slices.Sorted(maps.Keys(h.recorded)) {
-		ws = append(ws, fmt.Sprintf("recorded the keys of %d new hosts in %s", h.recorded[file], file))
+		ws = append(ws, fmt.Sprintf("recorded the keys of %s in %s", count(h.recorded[file], "new host"), file))
 	}
 	if h.unrecorded > 0 {
-		ws = append(ws, fmt.Sprintf("trusted the keys of %d hosts without knowing them: no known_hosts file is kept", h.unrecorded))
+		ws = append(ws, fmt.Sprintf("trusted the keys of %s without knowing them: no known_hosts file is kept", count(h.unrecorded, "host")))
 	}
 	for _, err := range slices.Sorted(maps.Keys(h.notWritten)) {
-		ws = append(ws, fmt.Sprintf("trusted the keys of %d new hosts but could not record them: %s", h.notWritten[err], err))
+		ws = append(ws, fmt.Sprintf("trusted the keys of %s but could not record them: %s", count(h.notWritten[err], "new host"), err))
 	}
 	return ws
 }
