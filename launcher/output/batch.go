@@ -53,6 +53,7 @@ func (l *lane) run() {
 		l.mu.Lock()
 		b.reset()
 		l.fillLocked(b, time.Now())
+		l.flight = len(b.raw)
 		look := l.lookLocked()
 		end := l.gone || l.closing && len(b.raw) == 0
 		l.mu.Unlock()

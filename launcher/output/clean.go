@@ -69,8 +69,8 @@ func plain(s string) string {
 }
 
 // escapeLen returns the length of the escape sequence at the start of s: CSI
-// (ESC [ … final byte), OSC (ESC ] … BEL or ESC \), or ESC and one byte, which is
-// also what one that does not end counts as.
+// (ESC [ … final byte), OSC (ESC ] … BEL or ESC \), or ESC, any bytes from space to
+// '/', and one more. One that does not end counts as two bytes.
 func escapeLen(s string) int {
 	if len(s) < 2 {
 		return len(s)
@@ -78,11 +78,16 @@ func escapeLen(s string) int {
 	var n int
 	switch s[1] {
 	case '[':
-		n = strings.IndexFunc(s[2:], func(r rune) bool { return r >= 0x40 && r <= 0x7e }) + 3
+		n = final(s[2:], '@') + 3
 	case ']':
 		n = strings.IndexAny(s, "\a\\") + 1
 	default:
-		return 2
+		n = final(s[1:], '0') + 2
 	}
 	return max(n, 2)
+}
+
+// final returns the index of the first byte from low to '~', or -1.
+func final(s string, low rune) int {
+	return strings.IndexFunc(s, func(r rune) bool { return r >= low && r <= '~' })
 }

@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// maxOpen bounds the files that are open at a time.
-const maxOpen = 512
+const maxOpen = 512 // of a job's files at a time
 
 // files writes every stream to a file of its own, all from one goroutine: they are
 // in one directory, so on one file system.
 type files struct {
 	dir     string
 	width   int // of the rank in a name
+	most    int // files open at a time
 	written func(rank, which, n int)
 	failed  func(err error, dest string)
 
@@ -26,6 +26,7 @@ type files struct {
 	mu      sync.Mutex
 	streams [3][]file // guarded by mu, as what follows
 	dirty   []*file   // those that have bytes to write, or must be closed, in order
+	flight  int       // bytes of the write in progress
 	closing bool      // nothing more comes
 	gone    bool      // nobody waits for what is left
 
@@ -45,7 +46,7 @@ type file struct {
 // newFiles makes o.Dir and an empty file for each stream in it.
 func newFiles(o Options) (*files, error) {
 	fs := &files{
-		dir: o.Dir, width: len(strconv.Itoa(max(1, len(o.Hosts)) - 1)), written: o.Written, failed: o.Failed,
+		dir: o.Dir, width: len(strconv.Itoa(max(1, len(o.Hosts)) - 1)), most: maxOpen, written: o.Written, failed: o.Failed,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	if err := os.MkdirAll(fs.dir, 0o777); err != nil {
@@ -148,6 +149,7 @@ func (fs *files) quit() (left int) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.gone = true
+	left = fs.flight
 	for which := range fs.streams {
 		for i := range fs.streams[which] {
 			left += fs.streams[which][i].n
@@ -192,6 +194,7 @@ func (fs *files) step(s *file, buf []byte) []byte {
 	buf = s.appendFirst(buf, n)
 	s.drop(n)
 	s.queued = false
+	fs.flight = n
 	if s.n > 0 {
 		fs.queueLocked(s)
 	}
@@ -222,7 +225,7 @@ func (fs *files) try(s *file, f func() error) {
 
 func (fs *files) put(s *file, p []byte) error {
 	if s.f == nil {
-		for len(fs.open) >= maxOpen {
+		for len(fs.open) >= fs.most {
 			fs.shut(fs.open[0])
 		}
 		f, err := os.OpenFile(fs.path(s), os.O_WRONLY|os.O_APPEND, 0)

@@ -1,7 +1,6 @@
 package output
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"sync"
@@ -32,6 +31,7 @@ type lane struct {
 	streams [3][]stream // by number and rank; guarded by mu, as all that follows
 	own     stream      // gorun's own lines
 	dropped int         // of them
+	flight  int         // bytes of the write in progress
 	order   order
 	closing bool // nothing more comes
 	gone    bool // nobody waits for what is left
@@ -103,7 +103,7 @@ func (l *lane) write(rank, which int, p []byte) {
 func (l *lane) pushLocked(s *stream, p []byte) bool {
 	held := s.n - s.ready
 	s.push(p)
-	whole := bytes.LastIndexByte(p, '\n') + 1
+	whole := wholeLines(p)
 	begins := whole < len(p) && (whole > 0 || held == 0)
 	ready := s.ready
 	if whole > 0 {
@@ -179,12 +179,13 @@ func (l *lane) quit() (left int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.gone = true
+	left = l.flight + l.own.n
 	for which := range l.streams {
 		for i := range l.streams[which] {
 			left += l.streams[which][i].n
 		}
 	}
-	return left + l.own.n
+	return left
 }
 
 func (l *lane) poke() {

@@ -1,7 +1,7 @@
 package output
 
 // maxRecords bounds the memory that the order of lines takes; see order.add.
-const maxRecords = 32 << 10
+const maxRecords = 8 << 10
 
 // order remembers in which order streams made bytes ready: a queue of records,
 // numbered from 0 for ever.

@@ -10,7 +10,7 @@
 // A line ends with '\n' and nothing else: CR, NUL and bytes that are no UTF-8 are
 // bytes like any other, and none is changed. Streams are a rank's stdout and its
 // stderr. Bytes of one stream never change their order; lines of different streams
-// come in the order in which they were completed (after 32,768 changes of stream
+// come in the order in which they were completed (after 8,192 changes of stream
 // behind a blocked destination, only about so).
 //
 //   - A line is written when its '\n' has come: whole, with nothing inside it.

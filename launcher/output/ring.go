@@ -78,8 +78,17 @@ func (r *ring) firstLine() int {
 // lines returns the length of the whole lines among the oldest n bytes.
 func (r *ring) lines(n int) int {
 	a, b := r.first(n)
-	if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
-		return len(a) + i + 1
+	if k := wholeLines(b); k > 0 {
+		return len(a) + k
 	}
-	return bytes.LastIndexByte(a, '\n') + 1
+	return wholeLines(a)
+}
+
+// wholeLines returns the length of p up to and with its last '\n'. It looks forward
+// first, which is many times faster where there is none.
+func wholeLines(p []byte) int {
+	if bytes.IndexByte(p, '\n') < 0 {
+		return 0
+	}
+	return bytes.LastIndexByte(p, '\n') + 1
 }

@@ -119,7 +119,7 @@ func (l *lane) lookLocked() time.Time {
 	if !l.mid || l.waiting.IsZero() {
 		return l.showAt
 	}
-	return sooner(l.showAt, sooner(l.lastAt.Add(idle), l.waiting.Add(patience)))
+	return sooner(l.showAt, l.lastAt.Add(idle))
 }
 
 // sooner returns the earlier of two times, of which zero ones do not count.
