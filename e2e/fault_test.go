@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestUsage has mistakes that are found before any host is asked.
@@ -35,7 +34,7 @@ func TestUsage(t *testing.T) {
 		{"hostfile-bad-range", []string{"-hostfile", bad, "true"}, bad + ":2:"},
 		{"no-program", []string{"-hostfile", good}, "program"},
 		{"flag-of-another-launcher", []string{"--map-by", "node", "-hostfile", good, "true"}, "--map-by"},
-		{"variable-too-long", []string{"-H", "node1", "-x", "LONG=" + strings.Repeat("x", 131072), "true"}, "131071"},
+		{"variable-too-long", []string{"-H", "node1", "-genv", "LONG", strings.Repeat("x", 131070), "true"}, "131071"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -84,7 +83,7 @@ func TestCannotStart(t *testing.T) {
 			testbed(t, "root", bad, "sh", "-c", tt.spoil)
 			e := gorun(t, append([]string{"-H", good + ":2," + bad + ":2"}, tt.args...))
 			e.want(t, tt.code, append(tt.want, bad)...)
-			e.wantWithin(t, 15*time.Second)
+			e.wantWithin(t, soon)
 			if e.stdout != "" {
 				t.Errorf("stdout %q; want nothing started on the good host", e.stdout)
 			}
@@ -130,7 +129,7 @@ func TestRankFails(t *testing.T) {
 				}
 			}
 			e.want(t, tt.code, tt.want...)
-			e.wantWithin(t, 15*time.Second)
+			e.wantWithin(t, soon)
 			for _, text := range tt.absent {
 				if strings.Contains(e.stderr, text) {
 					t.Errorf("stderr has %q:\n%s", text, shorten(e.stderr))
@@ -159,7 +158,7 @@ func TestIgnoresTerm(t *testing.T) {
 	e := gorun(t, sh([]string{"-hostfile", hostfile(t, nodes, "slots=2"), "--kill-grace", "1s"},
 		`[ $GORUN_RANK = 0 ] && { sleep 1; exit 7; }; [ $GORUN_RANK = 2 ] && trap '' TERM; while :; do sleep 1; done`))
 	e.want(t, 7, "rank 0 on "+nodes[0]+" exited with code 7", "rank 2 did not end by TERM within 1s and had to be killed")
-	e.wantWithin(t, 15*time.Second)
+	e.wantWithin(t, soon)
 }
 
 // A rank that leaves its session and group twice is still found: the agent is its reaper.
@@ -170,7 +169,7 @@ func TestDaemonises(t *testing.T) {
 	t.Run("success", func(t *testing.T) {
 		e := gorun(t, sh([]string{"-hostfile", hostfile(t, nodes, "slots=1"), "--kill-grace", "1s"}, daemon+"echo done"))
 		e.want(t, 0)
-		e.wantWithin(t, 15*time.Second)
+		e.wantWithin(t, soon)
 		for _, host := range nodes {
 			checkClean(t, host)
 		}
@@ -178,13 +177,13 @@ func TestDaemonises(t *testing.T) {
 	t.Run("failure", func(t *testing.T) {
 		e := gorun(t, sh([]string{"-hostfile", hostfile(t, nodes, "slots=1"), "--kill-grace", "1s"}, daemon+"exit 5"))
 		e.want(t, 5)
-		e.wantWithin(t, 15*time.Second)
+		e.wantWithin(t, soon)
 	})
 	// Its output's pipe is held open by the daemon: that must not keep gorun.
 	t.Run("holds-the-pipe", func(t *testing.T) {
 		e := gorun(t, sh([]string{"-hostfile", hostfile(t, nodes, "slots=1"), "--kill-grace", "1s"}, `setsid sleep 1000 & echo done`))
 		e.want(t, 0)
-		e.wantWithin(t, 15*time.Second)
+		e.wantWithin(t, soon)
 		if n := strings.Count(e.stdout, "done\n"); n != 2 {
 			t.Errorf("got %q; want done twice", e.stdout)
 		}
@@ -209,7 +208,7 @@ func TestTimeout(t *testing.T) {
 	nodes := hosts(t, 2)
 	e := gorun(t, []string{"-hostfile", hostfile(t, nodes, "slots=2"), "--timeout", "1s", "sleep", "1000"})
 	e.want(t, 124, "timeout", "4 ranks stopped")
-	e.wantWithin(t, 15*time.Second)
+	e.wantWithin(t, soon)
 }
 
 func TestDiskFull(t *testing.T) {
@@ -224,7 +223,7 @@ func TestDiskFull(t *testing.T) {
 	t.Cleanup(func() { testbed(t, "root", "node0", "umount", "-l", out) })
 	e := gorun(t, sh([]string{"-hostfile", hostfile(t, nodes, "slots=1"), "--output-dir", out}, "head -c 1000000 /dev/zero; echo rank $GORUN_RANK >&2"))
 	e.want(t, 125, "no space left on device", out)
-	e.wantWithin(t, 15*time.Second)
+	e.wantWithin(t, soon)
 }
 
 func TestOutputDirUnusable(t *testing.T) {

@@ -37,6 +37,9 @@ type ended struct {
 	took           time.Duration
 }
 
+// mostOutput bounds what a test keeps: a gorun gone wild must not fill the memory.
+const mostOutput = 256 << 20
+
 // buffer is a bytes.Buffer that may be read while it is written.
 type buffer struct {
 	mu sync.Mutex
@@ -46,6 +49,9 @@ type buffer struct {
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.b.Len()+len(p) > mostOutput {
+		return 0, fmt.Errorf("more than %d bytes of output", mostOutput)
+	}
 	return b.b.Write(p)
 }
 
@@ -173,6 +179,10 @@ func (e ended) want(t *testing.T, code int, texts ...string) {
 		t.Logf("took %v\nstdout: %s\nstderr: %s", e.took.Round(time.Millisecond), shorten(e.stdout), shorten(e.stderr))
 	}
 }
+
+// soon is what nothing may exceed that has no reason to wait: far above what a quiet
+// machine needs, below every default limit of gorun's (20 s, 30 s) with something on top.
+const soon = 25 * time.Second
 
 // wantWithin checks that gorun took no longer than limit.
 func (e ended) wantWithin(t *testing.T, limit time.Duration) {
