@@ -19,12 +19,12 @@ const help = `gorun store - exchange keys and meet, from a program that gorun st
   $GORUN_EXE store barrier                        # returns when every rank is here
 
 Usage:
-  gorun store put KEY [VALUE|-]   set KEY for all ranks; without VALUE, or with -, from standard input
+  gorun store put KEY [VALUE|-]   set KEY for all ranks; without VALUE, or with -, from stdin
   gorun store get KEY             wait for KEY and write its value
   gorun store try KEY             write KEY's value if it is there now
-  gorun store barrier [NAME]      wait until every rank has entered the barrier NAME ("default")
-  gorun store uid [NAME]          write a 128-byte ID in hexadecimal, the same in all ranks; rank 0
-                                  makes it, at random, unless it is there already ("default")
+  gorun store barrier [NAME]      wait until every rank has entered the barrier NAME
+  gorun store uid [NAME]          write an ID of 128 bytes in hexadecimal, the same in all
+                                  ranks; rank 0 makes it, at random, unless it is there
 
 Options, anywhere before --:
   --timeout 60|60s    how long to wait; the message then says who is missing (default 60)
@@ -32,10 +32,10 @@ Options, anywhere before --:
   --from RANK         get: the rank that is to write KEY, for that message
   -h, --help          this text
 
-A key may be put again with the same value, but never with another. A barrier may be
-used again once it was passed. Put "--" before a KEY or VALUE that begins with "-".
-Limits: a key 256 bytes, a value 65536 bytes, a job 64 MiB. Values are written as they
-are, without a line's end.
+NAME is "default" if not given. A key may be put again with the same value, but never
+with another. A barrier may be used again once it was passed. Put "--" before a KEY or
+VALUE that begins with "-". Values are written as they are, without a line's end.
+Limits: a key 256 bytes, a value 65536 bytes, a job 64 MiB.
 
 Exit codes: 0 done; 1 not there (try), not in time, or refused; 2 wrong usage;
 125 not under gorun, or the job has ended; 130 interrupted.
