@@ -3,6 +3,8 @@ package agent
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"os"
 	"testing"
 	"time"
 
@@ -182,6 +184,84 @@ func TestStdinIsBounded(t *testing.T) {
 		}
 	})
 	h.stop(0)
+}
+
+// What comes after the end of file is nothing a rank could read.
+func TestFeed(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	grants := make(chan int, 100)
+	d := newFeed(7, 10, func(f wire.Frame) {
+		if f.Stream != 7 {
+			t.Errorf("grant for stream %d; want 7", f.Stream)
+		}
+		grants <- wire.CreditOf(f)
+	})
+	if err := d.push([]byte("early")); err != errWindow {
+		t.Errorf("before the start: %v; want %v", err, errWindow)
+	}
+	d.start(w)
+	if n := <-grants; n != 10 {
+		t.Errorf("first grant %d; want 10", n)
+	}
+	for _, s := range []string{"abcd", "efghij", "", "late", ""} {
+		if err := d.push([]byte(s)); err != nil {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+	b, err := io.ReadAll(r)
+	if string(b) != "abcdefghij" || err != nil {
+		t.Errorf("read %q, %v; want abcdefghij", b, err)
+	}
+	if a, b := <-grants, <-grants; a != 4 || b != 6 {
+		t.Errorf("grants %d, %d; want 4, 6", a, b)
+	}
+	d.close()
+	d.close()
+}
+
+func TestFeedRefusesTooMuch(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	d := newFeed(0, 10, func(wire.Frame) {})
+	d.start(w)
+	defer d.close()
+	if err := d.push(make([]byte, 11)); err != errWindow {
+		t.Errorf("got %v; want %v", err, errWindow)
+	}
+}
+
+// A link that fails is no reason to stop reading: the rank would hang in a write.
+func TestStreamReadsOnWithoutLink(t *testing.T) {
+	s := newStream(5, 10, newPool(), func(wire.Frame) error { return wire.ErrClosed })
+	theirs, ours, err := pipe(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.start(ours)
+	f := os.NewFile(uintptr(theirs), "pipe")
+	if _, err := f.Write(make([]byte, 1<<20)); err != nil { // more than credit and pipe hold
+		t.Error(err)
+	}
+	f.Close()
+	<-s.done
+	if s.open() {
+		t.Error("the stream has ended, and says it is open")
+	}
+}
+
+func TestPipeSize(t *testing.T) {
+	for ranks, want := range map[int]int{0: maxPipe, 1: maxPipe, 16: maxPipe, 64: 256 << 10, 256: minPipe} {
+		if got := pipeSize(ranks); got != want {
+			t.Errorf("%d ranks: %d; want %d", ranks, got, want)
+		}
+	}
 }
 
 func TestStdinWindow(t *testing.T) {

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"syscall"
@@ -112,24 +113,24 @@ func (s *stream) open() bool {
 	return s.begun && !isClosed(s.done)
 }
 
-// copy returns at end of file, or when finish's deadline has passed and the pipe is empty.
+// copy returns at end of file, or when finish's deadline has passed and the pipe has
+// been emptied once.
 func (s *stream) copy(f *os.File) {
 	raw, err := f.SyscallConn()
-	for late := false; err == nil; {
+	take, rest := s.next, math.MaxInt
+	for err == nil && rest > 0 {
 		var buf *buffer
-		var m int
-		n := s.allowed()
-		if late {
-			buf, m, err = s.rest(raw, n)
-		} else {
-			buf, m, err = s.next(raw, n)
+		var n int
+		buf, n, err = take(raw, min(s.allowed(), rest))
+		if n > 0 {
+			s.pass(buf[:n])
+			s.pool.Put(buf)
 		}
-		if m > 0 {
-			s.pass(buf[:m])
+		if rest != math.MaxInt {
+			rest -= n
 		}
-		s.put(buf)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			late, err = true, nil
+			take, rest, err = s.rest, maxPipe, nil
 		}
 	}
 }
@@ -199,15 +200,9 @@ func (s *stream) read(fd uintptr, n int) (buf *buffer, m int, err error) {
 	if m > 0 {
 		return buf, m, nil
 	}
-	s.put(buf)
+	s.pool.Put(buf)
 	if err == nil {
 		err = io.EOF
 	}
 	return nil, 0, err
-}
-
-func (s *stream) put(buf *buffer) {
-	if buf != nil {
-		s.pool.Put(buf)
-	}
 }

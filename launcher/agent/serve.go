@@ -59,7 +59,7 @@ type agent struct {
 	fork  *forker
 	port  heldPort
 	claim claim
-	alien map[int]bool // children that this process had at its start
+	alien map[int]bool // children that this process had at its start: the session's, not the job's
 
 	plans  chan *job      // capacity 1: from the link
 	starts chan time.Time // capacity 1: from the link
@@ -139,7 +139,11 @@ func ownProcess() error {
 	return nil
 }
 
-func (a *agent) fail(err error) int { return a.exit(err.Error(), exitLost) }
+// fail is the end of an agent that could not even say hello.
+func (a *agent) fail(err error) int {
+	removeInstall(a.cfg.Remove)
+	return a.exit(err.Error(), exitLost)
+}
 
 func (a *agent) exit(why string, code int) int {
 	if a.cfg.Log != nil {
@@ -211,7 +215,10 @@ func (a *agent) prepare(j *job) []wire.Failure {
 
 // start forks the ranks and returns, when the end was ordered, what is running.
 func (a *agent) start(j *job, at time.Time) *running {
-	run := &running{job: j, shm: newShmWatch(a.claim.dir, j.descendants), forked: make(chan struct{}), quit: make(chan struct{}), looked: make(chan struct{})}
+	run := &running{
+		job: j, shm: newShmWatch(a.claim.dir, j.descendants),
+		forked: make(chan struct{}), quit: make(chan struct{}), looked: make(chan struct{}),
+	}
 	go func() { defer close(run.looked); run.shm.run(run.quit) }()
 	a.fork.work <- func() {
 		defer close(run.forked)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -46,6 +47,38 @@ func TestRunsRanks(t *testing.T) {
 		if m.Exited != nil && !slices.ContainsFunc(h.msgs[:i], func(m wire.Message) bool { return m.Started != nil }) {
 			t.Error("an exit came before started")
 		}
+	}
+}
+
+// Many ranks that end at once are all reported, once each, with their own codes.
+func TestManyRanks(t *testing.T) {
+	t.Parallel()
+	const ranks = 64
+	var args [][]string
+	for n := range ranks {
+		args = append(args, sh(fmt.Sprintf("echo %d; exit %d", n, n)))
+	}
+	h := startAgent(t, launch{})
+	h.run(newPlan(t, args...))
+	for n := range ranks {
+		if x := h.exit(n); x.Code != n || x.Signal != 0 || x.ByStop {
+			t.Errorf("rank %d: %+v", n, x)
+		}
+		if got := h.text(n, wire.Out); got != fmt.Sprintln(n) {
+			t.Errorf("rank %d wrote %q", n, got)
+		}
+	}
+	h.stop(0)
+	h.until("the end of the link", func() bool { return h.ended })
+	seen, last := map[int]bool{}, time.Duration(0)
+	for _, m := range h.msgs {
+		if m.Exited == nil {
+			continue
+		}
+		if seen[m.Exited.Rank] || m.Exited.At < last {
+			t.Errorf("%+v: a second time, or earlier than the one before", m.Exited)
+		}
+		seen[m.Exited.Rank], last = true, m.Exited.At
 	}
 }
 

@@ -72,11 +72,11 @@ func (d *feed) allow(n int) {
 func (d *feed) push(p []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(p) > d.room {
-		return errWindow
-	}
 	if d.eof { // nothing can follow
 		return nil
+	}
+	if len(p) > d.room {
+		return errWindow
 	}
 	d.room -= len(p)
 	d.eof = len(p) == 0

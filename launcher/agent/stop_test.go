@@ -1,10 +1,15 @@
 package agent
 
 import (
+	"bufio"
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -246,23 +251,38 @@ func TestSignalToAgent(t *testing.T) {
 	}
 }
 
-// A pipe that somebody else holds open does not hold up the end for ever.
+// A pipe that somebody else holds open, or even writes to, does not hold up the end
+// for ever.
 func TestForeignWriter(t *testing.T) {
 	t.Parallel()
-	h := startAgent(t, launch{})
-	h.run(newPlan(t, sh("echo $$; exec sleep 1000")))
-	pid := h.line(0, "")
-	f, err := os.OpenFile("/proc/"+pid+"/fd/1", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.WriteString("foreign\n"); err != nil {
-		t.Fatal(err)
-	}
-	h.stop(0)
-	if out := h.text(0, wire.Out); out != pid+"\nforeign\n" {
-		t.Errorf("rank 0 wrote %q", out)
+	for _, busy := range []bool{false, true} {
+		t.Run(fmt.Sprintf("busy-%v", busy), func(t *testing.T) {
+			t.Parallel()
+			h := startAgent(t, launch{})
+			h.run(newPlan(t, sh("echo $$; exec sleep 1000")))
+			f, err := os.OpenFile("/proc/"+h.line(0, "")+"/fd/1", os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.WriteString("foreign\n"); err != nil {
+				t.Fatal(err)
+			}
+			var writer sync.WaitGroup
+			if busy {
+				writer.Go(func() {
+					for err == nil { // until the agent gives the pipe up
+						_, err = f.Write(make([]byte, 4096))
+					}
+				})
+			}
+			h.stop(0)
+			h.shows(0, "foreign\n")
+			if !busy {
+				h.text(0, wire.Out)
+			}
+			writer.Wait()
+			f.Close()
+		})
 	}
 }
 
@@ -304,6 +324,56 @@ func TestSweep(t *testing.T) {
 		t.Error("the other job's rank was killed")
 	}
 	other.stop(0)
+}
+
+// A gorun inside a rank has its own job, which is ended by its own agent.
+func TestSweepSparesNestedJob(t *testing.T) {
+	t.Parallel()
+	p, nested := newPlan(t), newPlan(t)
+	script := "GORUN_JOB_ID=" + nested.JobID + " sleep 1000 & echo $!; (exec env -i sleep 1000) & exec sleep 1000"
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Env = append(os.Environ(), "GORUN_JOB_ID="+p.JobID)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Kill(inner, unix.SIGKILL)
+	own := []byte("GORUN_JOB_ID=" + nested.JobID)
+	eventually(t, "the processes of both jobs", func() bool {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", inner))
+		return bytes.Contains(b, own) && len(below(processes(), map[int]bool{cmd.Process.Pid: true}, nil)) == 2
+	})
+	killed, err := Sweep(t.Context(), p.JobID)
+	if err != nil || killed != 2 { // the one without an environment is found as a child
+		t.Errorf("killed %d, %v; want 2", killed, err)
+	}
+	if !alive(inner) {
+		t.Error("the nested job's process was killed")
+	}
+}
+
+func TestStopWhilePaused(t *testing.T) {
+	t.Parallel()
+	h := startAgent(t, launch{})
+	pids := h.run(newPlan(t, []string{"sleep", "1000"}))
+	h.tell(wire.Message{Pause: &wire.Pause{On: true}})
+	eventually(t, "the stopped rank", func() bool { p, _ := readProc(pids[0]); return p.state == 'T' })
+	h.stop(testLimit)
+	if x := h.exit(0); x.Signal != int(unix.SIGTERM) {
+		t.Errorf("rank 0 %+v; want SIGTERM", x)
+	}
 }
 
 func TestSweepRefusesBadID(t *testing.T) {
