@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds every wait of these tests.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // until polls cond, and reports whether it came true within limit.
 func until(limit time.Duration, cond func() bool) bool {
