@@ -190,3 +190,20 @@ func TestClean(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestOpenFiles(t *testing.T) {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got := openFiles(); !slices.Contains(got, int(f.Fd())) || slices.Contains(got, 2) {
+		t.Errorf("got %v; want %d, and not 2", got, f.Fd())
+	}
+}
+
+func TestProcText(t *testing.T) {
+	if got, want := (proc{pid: 4711, comm: "py\x1bthon", state: 'D'}).String(), "pid 4711 (py?thon) in state D"; got != want {
+		t.Errorf("got %q; want %q", got, want)
+	}
+}
