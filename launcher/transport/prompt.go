@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"sync"
@@ -83,20 +82,22 @@ func (k *lockedKey) decrypt() (ssh.Signer, error) {
 	k.prompts.turn.Lock()
 	defer k.prompts.turn.Unlock()
 	text := fmt.Sprintf("Enter passphrase for key '%s': ", cleanLine(k.file, 200))
+	var err error
 	for range passphraseTries {
-		pass, err := k.prompts.question(text)
-		if err != nil {
+		var pass []byte
+		if pass, err = k.prompts.question(text); err != nil {
 			return nil, fmt.Errorf("passphrase: %w", err)
 		}
 		if len(pass) == 0 {
 			return nil, errors.New("no passphrase was given")
 		}
-		signer, err := ssh.ParsePrivateKeyWithPassphrase(k.data, pass)
+		var signer ssh.Signer
+		signer, err = ssh.ParsePrivateKeyWithPassphrase(k.data, pass)
 		clear(pass)
-		if !errors.Is(err, x509.IncorrectPasswordError) {
-			return signer, err
+		if err == nil {
+			return signer, nil
 		}
 		text = fmt.Sprintf("Wrong passphrase. Enter passphrase for key '%s': ", cleanLine(k.file, 200))
 	}
-	return nil, errors.New("the passphrase was wrong")
+	return nil, fmt.Errorf("the passphrase was wrong: %w", err) // with old formats any error may mean that
 }

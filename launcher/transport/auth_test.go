@@ -1,0 +1,377 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// keyServer takes some keys and counts what it is offered.
+func keyServer(t *testing.T, good ...ssh.PublicKey) *fakeServer {
+	t.Helper()
+	s := newFakeServer(t, "127.0.0.1:0")
+	s.config = &ssh.ServerConfig{MaxAuthTries: 6, PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		for _, g := range good {
+			if bytes.Equal(g.Marshal(), key.Marshal()) {
+				return nil, nil
+			}
+		}
+		return nil, errors.New("not this one")
+	}}
+	return s.start()
+}
+
+// agentSocket runs an ssh-agent with keys and returns its socket.
+func agentSocket(t *testing.T, keys ...agent.AddedKey) string {
+	t.Helper()
+	ring := agent.NewKeyring()
+	for _, k := range keys {
+		if err := ring.Add(k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := filepath.Join(t.TempDir(), "agent")
+	l, err := net.Listen("unix", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { agent.ServeAgent(ring, c); c.Close() })
+		}
+	})
+	t.Cleanup(func() { l.Close() })
+	return name
+}
+
+// encryptKey writes an encrypted private key file.
+func encryptKey(t *testing.T, name, passphrase string) ssh.PublicKey {
+	t.Helper()
+	priv, signer := newKey(t)
+	block, err := ssh.MarshalPrivateKeyWithPassphrase(priv, "", []byte(passphrase))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, name, string(pem.EncodeToMemory(block)), 0o600)
+	return signer.PublicKey()
+}
+
+// encryptOldKey writes an encrypted private key file in the format of old, which hides
+// the public key and costs less to open, and with pub that key beside it.
+func encryptOldKey(t *testing.T, name, passphrase string, pub bool) ssh.PublicKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := x509.EncryptPEMBlock(rand.Reader, "EC PRIVATE KEY", der, []byte(passphrase), x509.PEMCipherAES128)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, name, string(pem.EncodeToMemory(block)), 0o600)
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pub {
+		write(t, name+".pub", keyText(signer.PublicKey()), 0o644)
+	}
+	return signer.PublicKey()
+}
+
+func homeWithSSH(t *testing.T) (home, dir string) {
+	t.Helper()
+	home = t.TempDir()
+	dir = filepath.Join(home, ".ssh")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return home, dir
+}
+
+func TestLogin(t *testing.T) {
+	priv1, sign1 := newKey(t)
+	priv2, sign2 := newKey(t)
+	home, dir := homeWithSSH(t)
+	file := writeKey(t, filepath.Join(dir, "id_ed25519"))
+	named := writeKey(t, filepath.Join(dir, "named"))
+	write(t, filepath.Join(dir, "half.pub"), keyText(sign2.PublicKey()), 0o644)
+	write(t, filepath.Join(dir, "halfkey"), keyText(sign2.PublicKey()), 0o644)
+	legacy := filepath.Join(dir, "legacy")
+	writeKey(t, legacy)
+	agentKeys := agentSocket(t, agent.AddedKey{PrivateKey: priv1, Comment: "first"}, agent.AddedKey{PrivateKey: priv2, Comment: "second"})
+
+	tests := []struct {
+		name   string
+		good   ssh.PublicKey
+		config []string
+		socket string
+		want   string // key that must be in the error when it fails; "" for success
+	}{
+		{"default-file", file, nil, "", ""},
+		{"agent", sign1.PublicKey(), nil, agentKeys, ""},
+		{"agent-second", sign2.PublicKey(), nil, agentKeys, ""},
+		{"identity-file", named, []string{"IdentityFile ~/.ssh/named"}, "", ""},
+		{"identity-file-hides-default", file, []string{"IdentityFile ~/.ssh/named"}, "", "named ed25519"},
+		{"identities-only", sign1.PublicKey(), []string{"IdentitiesOnly yes"}, agentKeys, "id_ed25519 ed25519"},
+		{"identities-only-by-pub", sign2.PublicKey(), []string{"IdentitiesOnly yes", "IdentityFile ~/.ssh/half"}, agentKeys, ""},
+		{"identities-only-public-file", sign2.PublicKey(), []string{"IdentitiesOnly yes", "IdentityFile ~/.ssh/halfkey"}, agentKeys, ""},
+		{"pub-without-agent", sign2.PublicKey(), []string{"IdentityFile ~/.ssh/half"}, "", "half ed25519: only its public half is here"},
+		{"missing-identity", file, []string{"IdentityFile ~/.ssh/none"}, "", "none: stat "},
+		{"no-agent-there", sign1.PublicKey(), nil, filepath.Join(dir, "nosocket"), "ssh-agent: dial unix"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := keyServer(t, tt.good)
+			d := fakeDialer(t, func(o *Options) {
+				o.Home, o.AgentSocket = home, tt.socket
+				if tt.config != nil {
+					o.Config = sshConfigFile(t, tt.config...)
+				}
+			})
+			_, err := dial(t, d, s.host())
+			if tt.want == "" {
+				if err != nil {
+					t.Errorf("got %v; want success", err)
+				}
+				return
+			}
+			if _, ok := errors.AsType[*AuthError](err); !ok || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v; want an AuthError with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestKeyOrder(t *testing.T) {
+	_, dir := homeWithSSH(t)
+	priv1, _ := newKey(t)
+	priv2, sign2 := newKey(t)
+	writeKey(t, filepath.Join(dir, "named"))
+	encryptOldKey(t, filepath.Join(dir, "locked"), "x", true)
+	write(t, filepath.Join(dir, "two.pub"), keyText(sign2.PublicKey()), 0o644)
+	socket := agentSocket(t, agent.AddedKey{PrivateKey: priv1, Comment: "one"}, agent.AddedKey{PrivateKey: priv2, Comment: "two"})
+	k := newKeyring(Options{AgentSocket: socket, ConnectTimeout: time.Second, Prompt: func(string) ([]byte, error) { return nil, nil }})
+	defer k.close()
+	for _, tt := range []struct {
+		name     string
+		explicit bool
+		want     string
+	}{
+		{"named", true, "ssh-agent (two) named ssh-agent (one) locked"},
+		{"default", false, "ssh-agent (two) ssh-agent (one) named locked"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &settings{explicit: tt.explicit}
+			for _, name := range []string{"locked", "named", "two", "absent"} {
+				s.identities = append(s.identities, filepath.Join(dir, name))
+			}
+			keys, skipped := k.candidates(s)
+			var got []string
+			for _, id := range keys {
+				got = append(got, strings.TrimPrefix(id.source, dir+"/"))
+			}
+			if strings.Join(got, " ") != tt.want {
+				t.Errorf("got %v; want %s", got, tt.want)
+			}
+			if absent := len(skipped) == 1; absent != tt.explicit {
+				t.Errorf("skipped: got %v; want the absent file only if the user named it", skipped)
+			}
+		})
+	}
+}
+
+func TestServerWantsMore(t *testing.T) {
+	home, dir := homeWithSSH(t)
+	pub := writeKey(t, filepath.Join(dir, "id_ed25519"))
+	password := func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) { return nil, nil }
+	t.Run("password-only", func(t *testing.T) {
+		s := newFakeServer(t, "127.0.0.1:0")
+		s.config = &ssh.ServerConfig{PasswordCallback: password}
+		s.start()
+		_, err := dial(t, fakeDialer(t, func(o *Options) { o.Home = home }), s.host())
+		if e, ok := errors.AsType[*AuthError](err); !ok || len(e.Offered) != 0 || strings.Join(e.Methods, ",") != "password" {
+			t.Errorf("got %v; want an AuthError: nothing offered, the server takes password", err)
+		}
+	})
+	t.Run("key-and-password", func(t *testing.T) {
+		s := newFakeServer(t, "127.0.0.1:0")
+		s.config = &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			if !bytes.Equal(key.Marshal(), pub.Marshal()) {
+				return nil, errors.New("no")
+			}
+			return nil, &ssh.PartialSuccessError{Next: ssh.ServerAuthCallbacks{PasswordCallback: password}}
+		}}
+		s.start()
+		_, err := dial(t, fakeDialer(t, func(o *Options) { o.Home = home }), s.host())
+		if e, ok := errors.AsType[*AuthError](err); !ok || !e.Partial || strings.Join(e.Methods, ",") != "password" {
+			t.Errorf("got %v; want an AuthError: partial, the server takes password", err)
+		}
+	})
+	t.Run("connection-lost", func(t *testing.T) {
+		s := newFakeServer(t, "127.0.0.1:0")
+		s.config = &ssh.ServerConfig{PublicKeyCallback: func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for c := range s.conns {
+				c.Close()
+			}
+			return nil, nil
+		}}
+		s.start()
+		_, err := dial(t, fakeDialer(t, func(o *Options) { o.Home = home }), s.host())
+		if _, ok := errors.AsType[*AuthError](err); ok || !strings.Contains(err.Error(), "closed the connection during the login") {
+			t.Errorf("got %v; want a lost connection, not a refusal", err)
+		}
+	})
+}
+
+// asker answers prompts from a list.
+type asker struct {
+	mu      sync.Mutex
+	answers []string
+	asked   []string
+	delay   time.Duration
+}
+
+func (a *asker) prompt(text string) ([]byte, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = append(a.asked, text)
+	time.Sleep(a.delay)
+	if len(a.answers) == 0 {
+		return nil, errors.New("no more answers")
+	}
+	answer := a.answers[0]
+	a.answers = a.answers[1:]
+	return []byte(answer), nil
+}
+
+func TestPassphrase(t *testing.T) {
+	tests := []struct {
+		name    string
+		write   func(t *testing.T, name string) ssh.PublicKey
+		answers []string
+		asked   int
+		want    string // error; "" for success
+	}{
+		{"openssh", func(t *testing.T, name string) ssh.PublicKey { return encryptKey(t, name, "sesame") }, []string{"sesame"}, 1, ""},
+		{"old-format", oldKey(true), []string{"sesame"}, 1, ""},
+		{"old-format-alone", oldKey(false), []string{"sesame"}, 1, ""},
+		{"second-time", oldKey(true), []string{"x", "sesame"}, 2, ""},
+		{"never-right", oldKey(true), []string{"x", "y", "z", "sesame"}, 3, "signing failed: the passphrase was wrong"},
+		{"never-right-alone", oldKey(false), []string{"x", "y", "z", "sesame"}, 3, "the passphrase was wrong"},
+		{"empty", oldKey(true), []string{""}, 1, "no passphrase was given"},
+		{"prompt-fails", oldKey(true), nil, 1, "passphrase: no more answers"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			home, dir := homeWithSSH(t)
+			s := keyServer(t, tt.write(t, filepath.Join(dir, "id_ecdsa")))
+			a := &asker{answers: tt.answers, delay: 20 * time.Millisecond}
+			d := fakeDialer(t, func(o *Options) { o.Home, o.Prompt, o.ConnectTimeout = home, a.prompt, 30*time.Second })
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					l, err := d.Dial(t.Context(), s.host())
+					if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+						t.Errorf("got %v; want %q", err, tt.want)
+					}
+					if err == nil {
+						l.Close()
+					}
+				})
+			}
+			wg.Wait()
+			if len(a.asked) != tt.asked {
+				t.Errorf("asked %d times; want %d: %q", len(a.asked), tt.asked, a.asked)
+			}
+		})
+	}
+}
+
+func oldKey(pub bool) func(t *testing.T, name string) ssh.PublicKey {
+	return func(t *testing.T, name string) ssh.PublicKey { return encryptOldKey(t, name, "sesame", pub) }
+}
+
+func TestPassphraseNotAskedInVain(t *testing.T) {
+	home, dir := homeWithSSH(t)
+	encryptOldKey(t, filepath.Join(dir, "id_ecdsa"), "sesame", true)
+	a := &asker{}
+	s := keyServer(t)
+	_, err := dial(t, fakeDialer(t, func(o *Options) { o.Home, o.Prompt = home, a.prompt }), s.host())
+	if e, ok := errors.AsType[*AuthError](err); !ok || len(e.Offered) != 1 || len(a.asked) != 0 {
+		t.Errorf("got %v, asked %q; want the key offered and no question, for the server refuses it", err, a.asked)
+	}
+	_, err = dial(t, fakeDialer(t, func(o *Options) { o.Home = home }), s.host())
+	if e, ok := errors.AsType[*AuthError](err); !ok || len(e.Skipped) != 1 || !strings.Contains(err.Error(), "encrypted, and there is no terminal") {
+		t.Errorf("without Prompt: got %v; want the key skipped", err)
+	}
+}
+
+// TestSlowPassphrase: the time of the user is not the hosts'.
+func TestSlowPassphrase(t *testing.T) {
+	home, dir := homeWithSSH(t)
+	pub := encryptOldKey(t, filepath.Join(dir, "id_ecdsa"), "sesame", true)
+	s := keyServer(t, pub)
+	a := &asker{answers: []string{"sesame"}, delay: 2500 * time.Millisecond}
+	d := fakeDialer(t, func(o *Options) { o.Home, o.Prompt, o.ConnectTimeout = home, a.prompt, 2*time.Second })
+	if _, err := dial(t, d, s.host()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnprotectedKey(t *testing.T) {
+	home, dir := homeWithSSH(t)
+	name := filepath.Join(dir, "id_ed25519")
+	pub := writeKey(t, name)
+	os.Chmod(name, 0o644)
+	_, err := dial(t, fakeDialer(t, func(o *Options) { o.Home = home }), keyServer(t, pub).host())
+	if err == nil || !strings.Contains(err.Error(), "id_ed25519: others may read it (mode 0644)") {
+		t.Errorf("got %v; want the key refused for its mode", err)
+	}
+}
+
+// TestHangingAgent: an ssh-agent that does not answer costs time, but no hang.
+func TestHangingAgent(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "agent")
+	l, err := net.Listen("unix", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	home, dir := homeWithSSH(t)
+	s := keyServer(t, writeKey(t, filepath.Join(dir, "id_ed25519")))
+	d := fakeDialer(t, func(o *Options) { o.Home, o.AgentSocket, o.ConnectTimeout = home, name, 500*time.Millisecond })
+	start := time.Now()
+	_, err = dial(t, d, s.host())
+	if err == nil || time.Since(start) > 5*time.Second {
+		t.Errorf("got %v after %v; want a timeout", err, time.Since(start))
+	}
+	if _, err = dial(t, d, s.host()); err != nil {
+		t.Errorf("the next host, without the agent: %v", err)
+	}
+}
