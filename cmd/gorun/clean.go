@@ -34,14 +34,23 @@ func (c *command) clean(ctx context.Context, args []string) int {
 	defer stop()
 	hosts = append([]hostfile.Host{{Name: "localhost", Slots: -1}}, hosts...)
 	err = c.cleanHosts(ctx, o, hosts)
+	if ctx.Err() != nil {
+		c.console.print(report{lines: []string{"interrupted; not every host was cleaned"}})
+		return exitInterrupted
+	}
+	return c.cleaned(err, o)
+}
+
+// cleaned says how it went and returns the exit code.
+func (c *command) cleaned(err error, o options) int {
+	if err == nil {
+		return 0
+	}
 	if e, ok := errors.AsType[*launcher.HostsError](err); ok {
 		c.console.print(hostsReport(e, "nothing was removed there"))
 		return exitTrouble
 	}
-	if err != nil {
-		return c.fail(err, o)
-	}
-	return 0
+	return c.fail(err, o)
 }
 
 // cleanHosts removes gorun's cached program from the hosts. Its error is a

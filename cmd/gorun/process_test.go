@@ -308,3 +308,18 @@ func TestHostsThatCannotBeUsed(t *testing.T) {
 		t.Error("the program was started")
 	}
 }
+
+func TestCleanIsInterrupted(t *testing.T) {
+	t.Parallel()
+	port, accepted := silentServer(t)
+	p := start(t, "clean", "-hostfile", hostsFile(t, fmt.Sprintf("127.0.0.1 port=%d slots=1", port)))
+	select {
+	case <-accepted:
+	case <-time.After(patience):
+		t.Fatal("gorun has not connected")
+	}
+	p.signal(syscall.SIGINT)
+	if _, stderr := p.end(130); !strings.Contains(stderr, "gorun: interrupted") {
+		t.Errorf("got %q", stderr)
+	}
+}
