@@ -171,8 +171,8 @@ func TestDialEnvironment(t *testing.T) {
 		{"no-rank", good, "", "2", `GORUN_RANK is ""; want a number from 0`},
 		{"bad-size", good, "0", "many", `GORUN_SIZE is "many"; want a number from 1`},
 		{"rank-too-high", good, "2", "2", `GORUN_RANK is 2, but GORUN_SIZE is 2`},
-		{"rank-elsewhere", good, "2", "3", `store: rank 2 is not on this host`},
-		{"no-socket", "unix:/nonexistent/store", "0", "2", "store: /nonexistent/store: " + ErrGone.Error()},
+		{"rank-elsewhere", good, "2", "3", `rank 2 is not on this host`},
+		{"no-socket", "unix:/nonexistent/store", "0", "2", "/nonexistent/store: " + ErrGone.Error()},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Setenv("GORUN_STORE", row.store)

@@ -75,7 +75,7 @@ type storeCommand struct {
 // Command runs "gorun store ARGS" in a rank and returns its exit code: 0 success,
 // 1 the key is not there, the deadline passed or the store refused, 2 wrong usage,
 // 125 not under gorun or the store is gone, 130 ctx was cancelled. It reads stdin
-// only for put; that read ends with stdin, not with ctx.
+// only for put, without a time limit; a read that ctx leaves behind ends with stdin.
 func Command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cmd, err := parseCommand(args)
 	if err == nil && cmd.help {
@@ -235,7 +235,7 @@ func (cmd *storeCommand) run(ctx context.Context) error {
 	defer c.Close()
 	var value []byte
 	if cmd.op == opPut {
-		if value, err = cmd.value(); err != nil {
+		if value, err = cmd.value(ctx); err != nil {
 			return err
 		}
 	}
@@ -267,12 +267,27 @@ func (cmd *storeCommand) ask(ctx context.Context, c *Client, value []byte) error
 	return cmd.print(c.Get(ctx, key))
 }
 
-// value returns what to put: the second word, or standard input.
-func (cmd *storeCommand) value() ([]byte, error) {
+// value returns what to put: the second word, or standard input. A read cannot be
+// interrupted, so after ctx its goroutine stays until standard input ends.
+func (cmd *storeCommand) value(ctx context.Context) ([]byte, error) {
 	if len(cmd.args) == 2 && cmd.args[1] != "-" {
 		return []byte(cmd.args[1]), nil
 	}
-	return io.ReadAll(io.LimitReader(cmd.stdin, MaxValue+1))
+	type result struct {
+		value []byte
+		err   error
+	}
+	read := make(chan result, 1)
+	go func() {
+		value, err := io.ReadAll(io.LimitReader(cmd.stdin, MaxValue+1))
+		read <- result{value, err}
+	}()
+	select {
+	case r := <-read:
+		return r.value, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 func (cmd *storeCommand) print(value []byte, err error) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -150,6 +151,22 @@ func TestCommandCancelled(t *testing.T) {
 	}()
 	if exit, _, stderr := runCommand(ctx, "", "get", "never"); exit != exitStop {
 		t.Errorf("got %d, %q; want %d", exit, stderr, exitStop)
+	}
+}
+
+func TestCommandCancelledWhileReading(t *testing.T) {
+	j := newTestJob(t, 1)
+	j.setenv(0)
+	never, feed := io.Pipe()
+	defer feed.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		eventually(t, "it is connected", func() bool { return j.peers(0) == 1 })
+		cancel()
+	}()
+	var stderr bytes.Buffer
+	if exit := Command(ctx, []string{"put", "k"}, never, io.Discard, &stderr); exit != exitStop {
+		t.Errorf("got %d, %q; want %d", exit, stderr.String(), exitStop)
 	}
 }
 

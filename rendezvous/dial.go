@@ -47,7 +47,7 @@ func Dial(ctx context.Context) (*Client, error) {
 	}
 	l, err := dial(ctx, path, rank, size)
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	return &Client{link: l}, nil
 }

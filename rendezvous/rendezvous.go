@@ -89,6 +89,7 @@ type Error struct {
 	Waited time.Duration // how long a request with CodeDeadline was allowed to wait
 }
 
+// Error returns e's text, and how long was waited.
 func (e *Error) Error() string {
 	if e.Waited <= 0 {
 		return e.Text

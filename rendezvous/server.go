@@ -63,11 +63,11 @@ func Listen(path string, cfg ServerConfig) (*Server, error) {
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	s := newServer(cfg)
 	s.listener = l
@@ -87,13 +87,13 @@ func newServer(cfg ServerConfig) *Server {
 func (c *ServerConfig) check(path string) error {
 	switch {
 	case len(path) > MaxPath:
-		return fmt.Errorf("store: path %q has %d bytes; the limit is %d", path, len(path), MaxPath)
+		return fmt.Errorf("path %q has %d bytes; the limit is %d", path, len(path), MaxPath)
 	case len(c.Secret) != SecretLen:
-		return fmt.Errorf("store: secret of %d bytes; want %d", len(c.Secret), SecretLen)
+		return fmt.Errorf("secret of %d bytes; want %d", len(c.Secret), SecretLen)
 	case len(c.Ranks) == 0:
-		return errors.New("store: no ranks to serve")
+		return errors.New("no ranks to serve")
 	case c.Send == nil:
-		return errors.New("store: no way to the head")
+		return errors.New("no way to the head")
 	}
 	return nil
 }
@@ -103,16 +103,16 @@ func (c *ServerConfig) check(path string) error {
 func checkDir(dir string, uid int) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
-		return fmt.Errorf("store: %w", err)
+		return err
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.IsDir():
-		return fmt.Errorf("store: %q is not a directory", dir)
+		return fmt.Errorf("%q is not a directory", dir)
 	case !ok || int(st.Uid) != uid:
-		return fmt.Errorf("store: directory %q does not belong to user %d", dir, uid)
+		return fmt.Errorf("directory %q does not belong to user %d", dir, uid)
 	case info.Mode().Perm() != 0o700:
-		return fmt.Errorf("store: directory %q has mode %#o; want 0700", dir, info.Mode().Perm())
+		return fmt.Errorf("directory %q has mode %#o; want 0700", dir, info.Mode().Perm())
 	}
 	return nil
 }
