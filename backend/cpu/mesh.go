@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// maxStrangers is how many connections may be proving themselves at once. When
-	// there are more, the oldest is dropped: ranks prove themselves in milliseconds.
+	// maxStrangers is how many connections may be proving themselves at once, besides
+	// those that all ranks together make. When there are more, the oldest is dropped:
+	// ranks prove themselves in milliseconds.
 	maxStrangers = 256
 
 	// refusedFor is how long an address that refuses connections is tried: a rank
@@ -121,12 +122,24 @@ func (m *mesh) gather() error {
 	return nil
 }
 
-// late says who is missing when the time is over.
+// late says why the mesh is not complete when the time is over: as the store or the
+// dialing of a lower rank says it, which knows more, else by who has not come.
 func (m *mesh) late() error {
 	var who []string
+	lower := false
 	for _, p := range m.comm.peers {
 		if p != nil && (p.data == nil || p.ctl == nil) {
 			who = append(who, fmt.Sprint(p.rank))
+			lower = lower || p.rank < m.comm.rank
+		}
+	}
+	if lower {
+		t := time.NewTimer(verdictTimeout)
+		defer t.Stop()
+		select {
+		case err := <-m.failed:
+			return err
+		case <-t.C:
 		}
 	}
 	return fmt.Errorf("not connected with rank %s: %w", strings.Join(who, ", "), context.Cause(m.ctx))
@@ -154,7 +167,7 @@ func (m *mesh) accept() {
 func (m *mesh) arrive(conn net.Conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.strangers = append(m.strangers, conn); len(m.strangers) > maxStrangers {
+	if m.strangers = append(m.strangers, conn); len(m.strangers) > maxStrangers+2*m.comm.size {
 		m.strangers[0].Close()
 		m.strangers = m.strangers[1:]
 	}
@@ -190,7 +203,7 @@ func (m *mesh) admit(conn net.Conn) {
 // deliver prepares a proved connection and gives it to gather.
 func (m *mesh) deliver(rank int, lane lane, conn net.Conn) {
 	conn.SetDeadline(time.Time{})
-	keepAlive(conn.(*net.TCPConn))
+	keepAlive(conn.(*net.TCPConn), lane)
 	select {
 	case m.links <- link{rank, lane, conn}:
 	case <-m.ctx.Done():
@@ -201,15 +214,16 @@ func (m *mesh) deliver(rank int, lane lane, conn net.Conn) {
 // keepAlive makes the kernel end a connection whose other host is silent: TCP would
 // wait for a quarter of an hour, or for ever. A stopped process is not silent. An
 // option that the kernel refuses is only slower to notice.
-func keepAlive(conn *net.TCPConn) {
+func keepAlive(conn *net.TCPConn, lane lane) {
 	conn.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: silence / 3, Interval: silence / 3, Count: 2})
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return
+	if lane != controlLane {
+		return // data may wait for as long as the peer does not read them
 	}
-	raw.Control(func(fd uintptr) {
-		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds()))
-	})
+	if raw, err := conn.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) {
+			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds()))
+		})
+	}
 }
 
 // dialLower connects to all lower ranks.
@@ -250,17 +264,22 @@ func (m *mesh) reach(rank int) error {
 // try for long where nobody listens, or somebody else does.
 func (m *mesh) dial(rank int, lane lane, addr string) (net.Conn, error) {
 	start := time.Now()
+	var last error // before the context ended
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second/2) {
 		conn, err := m.try(rank, lane, addr)
-		switch {
-		case err == nil:
+		if err == nil {
 			return conn, nil
+		}
+		if last == nil || m.ctx.Err() == nil {
+			last = err
+		}
+		switch {
 		case errors.Is(err, errProof):
 			return nil, err
 		case errors.Is(err, syscall.ECONNREFUSED) && time.Since(start) > refusedFor:
 			return nil, err
 		case !pause(m.ctx, wait):
-			return nil, errors.Join(context.Cause(m.ctx), err)
+			return nil, fmt.Errorf("%w: %w", context.Cause(m.ctx), last)
 		}
 	}
 }
