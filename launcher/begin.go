@@ -72,19 +72,19 @@ func (j Job) checkStdin(l Layout) error {
 // open makes what follows the ranks: output, credit, store and stdin.
 func (r *run) open(layout Layout) error {
 	names := make([]string, layout.Size())
-	nodes := make([]int, len(r.hosts))
+	p := &placement{layout: layout, nodes: make([]int, len(r.hosts))}
 	var nodeNames []string
 	for i, h := range r.hosts {
-		nodes[i] = len(nodeNames)
+		p.nodes[i] = len(p.hosts)
 		if layout.Count[i] > 0 {
+			p.hosts = append(p.hosts, i)
 			nodeNames = append(nodeNames, h.spec.Name)
 		}
 	}
-	for rank, p := range layout.Ranks {
-		names[rank] = r.hosts[p.Host].spec.Name
+	for rank, place := range layout.Ranks {
+		names[rank] = r.hosts[place.Host].spec.Name
 	}
 	credit := streamCredit(layout.Size())
-	p := &placement{layout: layout, nodes: nodes}
 	p.credit = newCreditBook(layout.Size(), credit, func(rank, which int, n uint32) {
 		r.hosts[layout.Ranks[rank].Host].send.Send(wire.CreditFrame(wire.StreamID(rank, which), int(n)))
 	})
@@ -97,7 +97,7 @@ func (r *run) open(layout Layout) error {
 		return err
 	}
 	p.out = out
-	r.engine = rendezvous.NewEngine(layout.Size(), nodeNames, func(rank int) int { return nodes[layout.Ranks[rank].Host] })
+	r.engine = rendezvous.NewEngine(layout.Size(), nodeNames, func(rank int) int { return p.nodes[layout.Ranks[rank].Host] })
 	if err := r.openStdin(layout); err != nil {
 		return err
 	}

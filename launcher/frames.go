@@ -114,8 +114,8 @@ func (r *run) message(h *host, m wire.Message) {
 
 // request handles one of the store's requests in the loop.
 func (r *run) request(h *host, req rendezvous.Request) {
-	if p := r.placed.Load(); p != nil && r.engine != nil {
-		r.reply(r.engine.Handle(time.Now(), p.nodes[h.index], req))
+	if p := r.placed.Load(); p != nil {
+		r.reply(r.engine.Handle(r.storeTime(), p.nodes[h.index], req))
 	}
 }
 
@@ -123,10 +123,12 @@ func (r *run) request(h *host, req rendezvous.Request) {
 func (r *run) reply(routed []rendezvous.Routed) {
 	p := r.placed.Load()
 	for _, a := range routed {
-		for i, n := range p.nodes {
-			if n == a.Host && p.layout.Count[i] > 0 && r.m.live(i) {
-				r.hosts[i].send.Send(wire.Frame{Kind: wire.Store, Payload: a.Reply.Append(nil)})
-			}
+		if h := r.hosts[p.hosts[a.Host]]; r.m.live(h.index) {
+			h.send.Send(wire.Frame{Kind: wire.Store, Payload: a.Reply.Append(nil)})
 		}
 	}
 }
+
+// storeTime is the store's clock: it stands still while the job is suspended, as
+// all limits do.
+func (r *run) storeTime() time.Time { return time.Now().Add(-r.paused) }

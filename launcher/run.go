@@ -44,9 +44,11 @@ type run struct {
 	engine *rendezvous.Engine
 	stdin  *stdinPump
 
-	started  time.Time // of the ranks
-	deadline *time.Timer
-	limit    <-chan time.Time
+	started  time.Time     // of the ranks
+	paused   time.Duration // for which the job has been suspended, in all
+	deadline *time.Timer   // of the machine's current wait
+	limit    *time.Timer   // of the ranks' run; stopped if there is none
+	limitEnd time.Time
 	outErr   atomic.Pointer[string] // the first output that could not be written
 }
 
@@ -54,6 +56,7 @@ type run struct {
 type placement struct {
 	layout Layout
 	nodes  []int // node number by host
+	hosts  []int // host by node number
 	out    *output.Merger
 	credit *creditBook
 }
@@ -155,9 +158,9 @@ func (r *run) dialAll(ctx context.Context) {
 func (r *run) loop(ctx context.Context) {
 	beat := time.NewTicker(heartbeatEvery)
 	defer beat.Stop()
-	r.deadline = time.NewTimer(time.Hour)
-	r.deadline.Stop()
+	r.deadline, r.limit = stoppedTimer(), stoppedTimer()
 	defer r.deadline.Stop()
+	defer r.limit.Stop()
 	for r.m.phase != phaseOver {
 		store, stopStore := r.storeTimer()
 		select {
@@ -170,15 +173,21 @@ func (r *run) loop(ctx context.Context) {
 			ctx = context.WithoutCancel(ctx)
 		case <-r.deadline.C:
 			r.deadlinePassed()
-		case <-r.limit:
+		case <-r.limit.C:
 			r.step(event{timeout: true})
 		case <-beat.C:
 			r.heartbeat()
 		case <-store:
-			r.reply(r.engine.Tick(time.Now()))
+			r.reply(r.engine.Tick(r.storeTime()))
 		}
 		stopStore()
 	}
+}
+
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
 }
 
 // storeTimer fires when a request in the store reaches its deadline.
@@ -191,7 +200,7 @@ func (r *run) storeTimer() (<-chan time.Time, func() bool) {
 	if next.IsZero() {
 		return nil, never
 	}
-	t := time.NewTimer(time.Until(next))
+	t := time.NewTimer(next.Sub(r.storeTime()))
 	return t.C, t.Stop
 }
 
@@ -284,7 +293,8 @@ func (r *run) send(h *host, m wire.Message) {
 func (r *run) ranksBegin() {
 	r.started = time.Now()
 	if r.job.Timeout > 0 {
-		r.limit = time.After(r.job.Timeout)
+		r.limitEnd = r.started.Add(r.job.Timeout)
+		r.limit.Reset(r.job.Timeout)
 	}
 }
 
@@ -310,7 +320,14 @@ func (r *run) suspend() {
 			}
 		}
 	}
+	before := time.Now()
 	r.io.Suspend()
+	took := time.Since(before)
+	r.paused += took
+	if r.limit.Stop() {
+		r.limitEnd = r.limitEnd.Add(took)
+		r.limit.Reset(time.Until(r.limitEnd))
+	}
 	for _, h := range r.hosts {
 		h.heard.Store(int64(r.now()))
 	}
