@@ -30,7 +30,7 @@ var rules = []rule{
 	{"cmd/gorun", []string{"./hostfile", "./launcher/...", "./envsync", "./rendezvous/...", "./preflight/...", "github.com/spf13/pflag", "github.com/BurntSushi/toml", "golang.org/x/..."},
 		"the command uses every part but backend, which belongs into ranks"},
 	{"hostfile", nil, "hosts are read without any other part"},
-	{"launcher", []string{"./hostfile", "./envsync", "./rendezvous", "./preflight/topo", "golang.org/x/sync/...", "./launcher/wire", "./launcher/transport", "./launcher/output"},
+	{"launcher", []string{"./hostfile", "./envsync", "./rendezvous", "./preflight/topo", "golang.org/x/sync/...", "golang.org/x/sys/unix", "./launcher/wire", "./launcher/transport", "./launcher/output"},
 		"the head never contains the agent's code: what it knows of a host comes by wire"},
 	{"launcher/wire", nil, "frames and messages know nothing of ssh or processes"},
 	{"launcher/transport", []string{"./hostfile", "./launcher/wire", "golang.org/x/crypto/...", "golang.org/x/term", "github.com/skeema/knownhosts", "github.com/kevinburke/ssh_config"},

@@ -15,6 +15,9 @@ import (
 // place lays the ranks out, now that every host has said what it has, and sends
 // each host its plan.
 func (r *run) place() {
+	for _, w := range r.dialer.Warnings() {
+		r.note("warn", w)
+	}
 	layout, site, err := r.decide()
 	if err != nil {
 		r.step(event{planErr: err})

@@ -155,12 +155,12 @@ func (m *machine) step(e event) []action {
 		out = m.hostIsSilent(e.host, e.silent)
 	case e.signal != 0:
 		out = m.signalled1(e.signal)
-	case e.timeout:
+	case e.timeout && !m.stopRequested:
 		m.timeout = true
 		out = m.stop(m.grace)
 	case e.deadline:
 		out = m.deadlinePassed()
-	case e.stdout:
+	case e.stdout && !m.stopRequested:
 		m.stdoutClosed = true
 		out = m.stop(m.grace)
 	}

@@ -146,7 +146,7 @@ func (j Job) slotsError(need int, offers []Offer) error {
 			offer = j.PerHost
 		}
 		e.Have = min(e.Have+offer, MaxRanks)
-		e.Hosts = append(e.Hosts, HostSlots{Name: o.Name, Slots: o.Slots, Origin: o.Origin})
+		e.Hosts = append(e.Hosts, HostSlots{Name: o.Name, Slots: max(o.Slots, o.Limit), Origin: o.Origin})
 	}
 	return e
 }

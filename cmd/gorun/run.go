@@ -96,7 +96,7 @@ func (c *command) job(ctx context.Context, o options) (*launcher.Result, error) 
 func (c *command) world(o options, signals <-chan os.Signal, tty *terminal) (launcher.IO, error) {
 	exe, err := os.Executable()
 	w := launcher.IO{
-		Stdin: c.stdin, Stdout: c.stdout, Stderr: c.stderr, StdoutTerminal: isTerminal(c.stdout),
+		Stdin: c.stdin, Stdout: c.stdout, Stderr: c.stderr, StdoutTerminal: isTerminal(c.stdout), StderrTerminal: isTerminal(c.stderr),
 		Signals: signals, Suspend: suspend, Prompt: tty.prompt(),
 		Log: c.console.logger(o.verbose), Verbose: o.verbose > 0, Exe: exe,
 	}
