@@ -15,7 +15,8 @@ var ErrClosed = errors.New("wire: sender closed")
 //
 // There are two lanes: Send queues without bound and never blocks, for control,
 // store, heartbeat and credit frames; SendBulk blocks until its frame is written,
-// for output and stdin. A queued frame waits for at most one bulk frame.
+// for output and stdin. A queued frame waits for at most one bulk frame, and none
+// that was queued before SendBulk was called is written after its frame.
 type Sender struct {
 	w    io.Writer
 	bulk chan Frame    // one writer at a time; the loop takes it when nothing is queued
@@ -110,35 +111,21 @@ func (s *Sender) take() (queue []Frame, closed bool) {
 
 func (s *Sender) loop() {
 	defer close(s.done)
-	w := bufio.NewWriterSize(s.w, 4<<10)
-	var scratch []byte
-	write := func(f Frame) error {
-		scratch = appendFrame(scratch[:0], f)
-		_, err := w.Write(scratch)
-		if cap(scratch) > 2*MaxPayload {
-			scratch = nil
-		}
-		return err
-	}
+	w := frameWriter{w: bufio.NewWriterSize(s.w, 4<<10)}
 	for {
-		queue, closed := s.take()
-		for _, f := range queue {
-			if s.fail(write(f)) {
-				return
-			}
-		}
-		if len(queue) > 0 {
-			continue
-		}
-		if s.fail(w.Flush()) || closed {
+		closed, err := s.writeQueue(&w)
+		if s.fail(err) || closed {
 			return
 		}
 		select {
 		case <-s.wake:
 		case f := <-s.bulk:
-			err := write(f)
+			_, err := s.writeQueue(&w)
 			if err == nil {
-				err = w.Flush()
+				err = w.write(f)
+			}
+			if err == nil {
+				err = w.w.Flush()
 			}
 			s.took <- err
 			if s.fail(err) {
@@ -146,6 +133,37 @@ func (s *Sender) loop() {
 			}
 		}
 	}
+}
+
+// writeQueue writes what is queued and flushes it. It reports whether Close was
+// called before that.
+func (s *Sender) writeQueue(w *frameWriter) (closed bool, err error) {
+	for {
+		queue, closed := s.take()
+		if len(queue) == 0 {
+			return closed, w.w.Flush()
+		}
+		for _, f := range queue {
+			if err := w.write(f); err != nil {
+				return closed, err
+			}
+		}
+	}
+}
+
+// frameWriter writes frames by way of a buffer that it keeps, unless it got big.
+type frameWriter struct {
+	w       *bufio.Writer
+	scratch []byte
+}
+
+func (w *frameWriter) write(f Frame) error {
+	w.scratch = appendFrame(w.scratch[:0], f)
+	_, err := w.w.Write(w.scratch)
+	if cap(w.scratch) > 2*MaxPayload {
+		w.scratch = nil
+	}
+	return err
 }
 
 // fail records err and reports whether the loop must end.

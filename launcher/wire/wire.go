@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 )
 
 // Version is the protocol's number; it is part of the agent's first line.
@@ -34,7 +35,8 @@ const (
 )
 
 // MaxPayload is the largest payload of one frame, in bytes. Longer control and
-// store messages are cut into several frames and put together by Read.
+// store messages are cut into several frames and put together by Read; longer output
+// and stdin comes as several frames.
 const MaxPayload = 32 << 10
 
 // MaxMessage bounds a reassembled control or store message, in bytes.
@@ -65,7 +67,8 @@ type Frame struct {
 	Payload []byte
 }
 
-// ErrTooLong is returned by Reader.Read when a peer sends a message longer than MaxMessage.
+// ErrTooLong is returned by Encode for a message longer than MaxMessage, and by
+// Reader.Read when a peer sends one.
 var ErrTooLong = errors.New("wire: message too long")
 
 // Reader reads frames from a stream. It is not safe for concurrent use.
@@ -74,18 +77,25 @@ type Reader struct {
 	header [headerLen]byte
 	buf    []byte          // payload of the last frame
 	part   map[Kind][]byte // messages not yet whole
+	limit  int             // of a message's length
 }
 
 // NewReader returns a Reader on r. It reads no further ahead than a frame's end
 // unless r itself buffers.
-func NewReader(r io.Reader) *Reader { return &Reader{r: r, part: map[Kind][]byte{}} }
+func NewReader(r io.Reader) *Reader {
+	return &Reader{r: r, part: map[Kind][]byte{}, limit: MaxMessage}
+}
 
 // Read returns the next frame; control and store messages come whole. The payload
-// is valid until the next call. It returns io.EOF only between frames,
-// io.ErrUnexpectedEOF inside one, and an error for anything that is no frame.
+// is valid until the next call. It returns io.EOF only between messages,
+// io.ErrUnexpectedEOF inside one, and an error for anything that is no frame, after
+// which the stream is of no more use.
 func (r *Reader) Read() (Frame, error) {
 	for {
 		f, more, err := r.next()
+		if err == io.EOF && len(r.part) > 0 {
+			err = io.ErrUnexpectedEOF
+		}
 		if err != nil {
 			return Frame{}, err
 		}
@@ -93,7 +103,7 @@ func (r *Reader) Read() (Frame, error) {
 		if !more && !ok {
 			return f, nil
 		}
-		if len(part)+len(f.Payload) > MaxMessage {
+		if len(part)+len(f.Payload) > r.limit {
 			return Frame{}, ErrTooLong
 		}
 		part = append(part, f.Payload...)
@@ -115,7 +125,7 @@ func (r *Reader) next() (f Frame, more bool, err error) {
 	flags := r.header[1]
 	n := int(binary.BigEndian.Uint16(r.header[2:]))
 	f.Stream = binary.BigEndian.Uint32(r.header[4:])
-	if err := checkHeader(f.Kind, flags, n); err != nil {
+	if err := checkHeader(f, flags, n); err != nil {
 		return Frame{}, false, err
 	}
 	if cap(r.buf) < n {
@@ -131,17 +141,21 @@ func (r *Reader) next() (f Frame, more bool, err error) {
 	return f, flags&flagMore != 0, nil
 }
 
-func checkHeader(kind Kind, flags byte, n int) error {
-	whole := kind == Control || kind == Store
-	switch {
-	case kind < Control || kind > Store:
-		return fmt.Errorf("wire: unknown frame kind %d", kind)
-	case flags&^flagMore != 0 || (flags != 0 && !whole):
-		return fmt.Errorf("wire: bad flags %#x in a frame of kind %d", flags, kind)
+// whole reports whether frames of this kind are parts of one message.
+func (k Kind) whole() bool { return k == Control || k == Store }
+
+func checkHeader(f Frame, flags byte, n int) error {
+	switch k := f.Kind; {
+	case k < Control || k > Store:
+		return fmt.Errorf("wire: unknown frame kind %d", k)
+	case flags&^flagMore != 0 || (flags != 0 && !k.whole()):
+		return fmt.Errorf("wire: bad flags %#x in a frame of kind %d", flags, k)
 	case n > MaxPayload:
 		return fmt.Errorf("wire: frame of %d bytes; the limit is %d", n, MaxPayload)
-	case kind == Credit && n != 4:
-		return fmt.Errorf("wire: credit frame of %d bytes; want 4", n)
+	case k == Credit && n != 4 || k == Heartbeat && n != 0:
+		return fmt.Errorf("wire: frame of kind %d with %d bytes", k, n)
+	case f.Stream != 0 && (k.whole() || k == Heartbeat):
+		return fmt.Errorf("wire: frame of kind %d for stream %d", k, f.Stream)
 	}
 	return nil
 }
@@ -150,9 +164,9 @@ func checkHeader(kind Kind, flags byte, n int) error {
 func appendFrame(b []byte, f Frame) []byte {
 	p := f.Payload
 	for {
-		n, flags := len(p), byte(0)
-		if n > MaxPayload {
-			n, flags = MaxPayload, flagMore
+		n, flags := min(len(p), MaxPayload), byte(0)
+		if n < len(p) && f.Kind.whole() {
+			flags = flagMore
 		}
 		b = append(b, byte(f.Kind), flags, byte(n>>8), byte(n))
 		b = binary.BigEndian.AppendUint32(b, f.Stream)
@@ -171,24 +185,45 @@ func CreditFrame(stream uint32, n int) Frame {
 // CreditOf returns the bytes that a Credit frame grants.
 func CreditOf(f Frame) int { return int(binary.BigEndian.Uint32(f.Payload)) }
 
-// Encode makes a control frame of m.
-func Encode(m Message) (Frame, error) {
+// Encode makes a control frame of m, in which exactly one field must be set.
+func Encode(m Message) (Frame, error) { return encode(m, MaxMessage) }
+
+func encode(m Message, limit int) (Frame, error) {
+	if err := m.check(); err != nil {
+		return Frame{}, err
+	}
 	p, err := json.Marshal(m)
 	if err != nil {
 		return Frame{}, fmt.Errorf("wire: %w", err)
+	}
+	if len(p) > limit {
+		return Frame{}, ErrTooLong
 	}
 	return Frame{Kind: Control, Payload: p}, nil
 }
 
 // Decode reads a control frame's message. A message in which no known field is
-// set is an error.
+// set, or more than one, is an error.
 func Decode(f Frame) (Message, error) {
 	var m Message
 	if err := json.Unmarshal(f.Payload, &m); err != nil {
 		return m, fmt.Errorf("wire: bad control message: %w", err)
 	}
-	if m == (Message{}) {
-		return m, errors.New("wire: control message of an unknown kind")
+	return m, m.check()
+}
+
+func (m Message) check() error {
+	set := 0
+	for _, v := range reflect.ValueOf(m).Fields() {
+		if !v.IsNil() {
+			set++
+		}
 	}
-	return m, nil
+	switch set {
+	case 0:
+		return errors.New("wire: control message of an unknown kind")
+	case 1:
+		return nil
+	}
+	return fmt.Errorf("wire: control message of %d kinds", set)
 }
