@@ -36,7 +36,7 @@ const (
 		`a() { echo "@gorun-$n need $s $m $1"; w=; read -r w || exit 1; }; ` +
 		`w() { true > "$1" || { f create "$2"; return 1; }; chmod 700 "$1"; "$1" < /dev/null; e=$?; test $e = 0 || { f $e "$2"; return 1; }; }; ` +
 		`r() { head -c $z | { cat > "$1" || { cat > /dev/null; false; }; } && test $(wc -c < "$1") -eq $z && chmod 700 "$1"; }; ` +
-		`x() { "$1" --version < /dev/null > /dev/null; e=$?; test $e = 0 || { f $e "$2"; return 1; }; }; ` +
+		`x() { e=size; test $(wc -c < "$1") -eq $z && { "$1" --version < /dev/null > /dev/null; e=$?; }; test $e = 0 || { f $e "$2"; return 1; }; }; ` +
 		`k() { (cd "$c" || exit; find . -name "tmp.*" -mtime +1 -exec rm -f {} +; i=0; ` +
 		`ls -t | while read -r y; do case $y in gorun-*) i=$((i+1)); test $i -gt 3 && rm -f "$y";; esac; done); }; ` +
 		`u() { test -n "$t" || { t=$c/tmp.$n; w "$t" "$c" || { q; return 1; }; }; }; ` +
@@ -104,7 +104,7 @@ func (p place) command(d *Dialer, args []string) (string, error) {
 }
 
 // cleanScript removes what the cache holds, and the cache if it is then empty.
-const cleanScript = `test -n "$HOME" && cd "$HOME/.cache/gorun" 2> /dev/null || exit 0; rm -f gorun-* tmp.*; cd .. && rmdir gorun`
+const cleanScript = `test -n "$HOME" && cd "$HOME/.cache/gorun" 2> /dev/null || exit 0; rm -f gorun-* tmp.* || exit 1; cd .. && rmdir gorun 2> /dev/null; exit 0`
 
 func (a *attempt) cleanRemote(conn *sshConn) error {
 	defer conn.close()

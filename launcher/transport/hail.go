@@ -40,21 +40,14 @@ var (
 func (s *scanner) next() (string, error) {
 	chunk := make([]byte, 512)
 	for {
-		if i := bytes.Index(s.buf, s.marker); i >= 0 {
-			s.skip(i)
-			if end := bytes.IndexByte(s.buf, '\n'); end >= 0 {
-				line := strings.TrimRight(string(s.buf[len(s.marker):end]), "\r")
-				s.buf = s.buf[end+1:]
-				return line, nil
-			}
-			if len(s.buf) > maxLine {
-				return "", errLongLine
-			}
-		} else {
-			s.skip(max(0, len(s.buf)-len(s.marker)+1))
-		}
-		if s.skipped > maxNoise {
+		line, found := s.cut()
+		switch {
+		case s.skipped > maxNoise:
 			return "", errNoise
+		case len(line) > maxLine:
+			return "", errLongLine
+		case found:
+			return strings.TrimRight(line, "\r"), nil
 		}
 		n, err := s.r.Read(chunk)
 		s.buf = append(s.buf, chunk[:n]...)
@@ -63,6 +56,24 @@ func (s *scanner) next() (string, error) {
 			return "", err
 		}
 	}
+}
+
+// cut takes the next line out of the buffer, and what stands before it. Without
+// found, line is as much of it as has come.
+func (s *scanner) cut() (line string, found bool) {
+	i := bytes.Index(s.buf, s.marker)
+	if i < 0 {
+		s.skip(max(0, len(s.buf)-len(s.marker)+1))
+		return "", false
+	}
+	s.skip(i)
+	text := s.buf[len(s.marker):]
+	end := bytes.IndexByte(text, '\n')
+	if end < 0 {
+		return string(text), false
+	}
+	s.buf = text[end+1:]
+	return string(text[:end]), true
 }
 
 // skip drops n bytes, and keeps the first of all dropped ones.
@@ -122,6 +133,8 @@ func parseFail(line string) Place {
 		p.Why = "cannot make a file there"
 	case "write":
 		p.Why = "cannot write all of the binary (disk full?)"
+	case "size":
+		p.Why = "the file there is not gorun"
 	case "126":
 		p.Why = "programs may not be run from there (mounted noexec?)"
 	default:
