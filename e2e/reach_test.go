@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,7 @@ func rewriteKnown(t *testing.T, host, home, first string) {
 	}
 	text := first
 	for line := range strings.Lines(string(known)) {
-		if !strings.HasPrefix(line, host+",") {
+		if names, _, _ := strings.Cut(line, " "); !slices.Contains(strings.Split(names, ","), host) {
 			text += line
 		}
 	}

@@ -30,8 +30,12 @@ func (r *run) place() {
 	r.step(event{planned: &layout})
 	p := &planner{job: r.job, id: r.id, secret: r.secret, hosts: r.specs(), layout: layout, site: site, env: r.env}
 	for _, h := range r.hosts {
-		if layout.Count[h.index] > 0 {
-			h.send.SendMessage(wire.Message{Plan: p.plan(h.index)})
+		if layout.Count[h.index] == 0 {
+			continue
+		}
+		if err := h.send.SendMessage(wire.Message{Plan: p.plan(h.index)}); err != nil {
+			r.step(event{planErr: fmt.Errorf("plan of %s: %w", h.spec.Name, err)})
+			return
 		}
 	}
 }
@@ -134,13 +138,13 @@ func (r *run) openStdin(layout Layout) error {
 func (r *run) outputFailed(err error, dest string) {
 	if errors.Is(err, syscall.EPIPE) {
 		if dest == "stdout" {
-			go func() { r.post <- func() { r.step(event{stdout: true}) } }()
+			r.trouble <- func() { r.step(event{stdout: true}) }
 		}
 		return
 	}
 	text := fmt.Sprintf("output to %s is lost: %v", dest, err)
 	if r.outErr.CompareAndSwap(nil, &text) {
-		go func() { r.post <- func() { r.say(text) } }()
+		r.trouble <- func() { r.say(text) }
 	}
 }
 

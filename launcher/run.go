@@ -39,6 +39,8 @@ type run struct {
 	dialer *transport.Dialer
 	post   chan func() // what the hosts' goroutines want done by the loop
 
+	trouble chan func() // the same of the merger's; room for its two calls in a job's life
+
 	// Set when the job is placed; read by the hosts' goroutines through placed.
 	placed atomic.Pointer[placement]
 	engine *rendezvous.Engine
@@ -80,7 +82,7 @@ func Run(ctx context.Context, job Job, io IO) (*Result, error) {
 
 // newRun checks what can be checked without a connection.
 func newRun(job Job, io IO) (*run, error) {
-	r := &run{job: job, io: io, began: time.Now(), post: make(chan func(), 256)}
+	r := &run{job: job, io: io, began: time.Now(), post: make(chan func(), 256), trouble: make(chan func(), 2)}
 	r.id, r.secret = newID(), make([]byte, 32)
 	rand.Read(r.secret)
 	env, notes, err := job.Env.Build()
@@ -165,6 +167,8 @@ func (r *run) loop(ctx context.Context) {
 		store, stopStore := r.storeTimer()
 		select {
 		case f := <-r.post:
+			f()
+		case f := <-r.trouble:
 			f()
 		case s := <-r.io.Signals:
 			r.signalled(s)

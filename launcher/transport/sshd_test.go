@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -20,7 +21,7 @@ import (
 	"gorun/hostfile"
 )
 
-// need skips a test that lacks what it needs; in CI it fails instead.
+// skip skips a test that lacks what it needs; in CI it fails instead.
 func skip(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
@@ -35,8 +36,9 @@ type sshd struct {
 	port int
 	dir  string // seen as /mnt on the "host"
 	cmd  *exec.Cmd
-	home string // of the client's user, with .ssh
-	key  string // private key that all users accept
+	args []string // of unshare
+	home string   // of the client's user, with .ssh
+	key  string   // private key that all users accept
 }
 
 // logins are the users: name, login shell.
@@ -104,13 +106,32 @@ func (s *sshd) run(t *testing.T, setup string, extra []string) {
 	config = append(extra, config...) // the first of a kind wins
 	write(t, filepath.Join(s.dir, "sshd_config"), strings.Join(config, "\n")+"\n", 0o600)
 	script := fmt.Sprintf("set -e; mount --bind %s /mnt; mount -t tmpfs none /run; mkdir /run/sshd; mount --bind /mnt/passwd /etc/passwd; %s\nexec /usr/sbin/sshd -D -e -f /mnt/sshd_config", s.dir, setup)
-	s.cmd = exec.Command("unshare", "-m", "-p", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script)
-	s.cmd.Stderr = os.Stderr
+	s.args = []string{"-m", "-p", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script}
+	s.launch(t)
+	t.Cleanup(func() { s.cmd.Process.Kill(); s.cmd.Wait() })
+}
+
+// restart makes sshd read its files again.
+func (s *sshd) restart(t *testing.T) {
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+	s.launch(t)
+}
+
+func (s *sshd) launch(t *testing.T) {
+	var log bytes.Buffer
+	s.cmd = exec.Command("unshare", s.args...)
+	s.cmd.Stderr = &log
+	s.cmd.WaitDelay = time.Second
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.cmd.Process.Kill(); s.cmd.Wait() })
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("sshd: %s", clean(log.String()))
+		}
+	})
 	waitFor(t, "sshd to listen", func() bool {
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
 		if err == nil {
