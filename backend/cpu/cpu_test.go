@@ -12,6 +12,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	backendtest.Run(t, backendtest.Backend{
 		Open:  openWorld,
 		Algos: []string{"allreduce:star", "allreduce:ring"},

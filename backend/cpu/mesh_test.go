@@ -196,6 +196,34 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
+// TestDataConnectionLost cuts the data connection between two ranks, in the middle of a
+// long call and of a short one, while they can still talk.
+func TestDataConnectionLost(t *testing.T) {
+	for name, count := range map[string]int{"long": 1 << 20, "short": 10} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			comms, err := openWorld(t.Context(), 3, "allreduce:ring")
+			if err != nil {
+				t.Fatal(err)
+			}
+			comms[1].(*comm).peers[2].closeData()
+			start := time.Now()
+			runRanks(t, 3, func(rank int) error {
+				c, s := comms[rank], backend.Of(make([]float32, count))
+				defer c.Close(t.Context())
+				err := c.AllReduce(s, s, backend.Sum).Wait(t.Context())
+				if e, ok := errors.AsType[*backend.PeerError](err); !ok || e.Rank == 0 || !strings.Contains(e.Error(), "data connection") {
+					return fmt.Errorf("got %v; want the data connection between ranks 1 and 2", err)
+				}
+				return nil
+			})
+			if took := time.Since(start); took > verdictTimeout+soon {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
 // TestSilence checks how the kernel notices that a peer's host is gone, without taking
 // a rank that does not read for one.
 func TestSilence(t *testing.T) {

@@ -115,7 +115,11 @@ func compute(opts options, stdout io.Writer) error {
 	if err == nil && comm.Rank() == 0 {
 		fmt.Fprintln(stdout, last.summary(comm))
 	}
-	return errors.Join(err, comm.Close(ctx))
+	closeErr := comm.Close(ctx)
+	if err == nil {
+		err = closeErr
+	}
+	return err
 }
 
 // uniqueID returns the digest of bytes that rank 0 chose at random for this job and
