@@ -17,7 +17,7 @@ import (
 	"net"
 	"os"
 	"os/user"
-	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -109,11 +109,17 @@ type Dialer struct {
 	agents sync.WaitGroup // local agents not yet reaped
 }
 
-var goodJobID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+// goodJobID reports whether id can stand in a path and in a command line.
+func goodJobID(id string) bool {
+	bad := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
+	}
+	return id != "" && len(id) <= 64 && !strings.ContainsFunc(id, bad)
+}
 
 // New returns a Dialer. It reads no file and connects to nothing; Close frees it.
 func New(opts Options) (*Dialer, error) {
-	if opts.JobID != "" && !goodJobID.MatchString(opts.JobID) {
+	if opts.JobID != "" && !goodJobID(opts.JobID) {
 		return nil, fmt.Errorf("job id %q: only letters, digits, dot, dash and underscore may be used", opts.JobID)
 	}
 	if err := fillOptions(&opts); err != nil {
