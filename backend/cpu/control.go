@@ -120,9 +120,9 @@ func (c *comm) watch(p *peer, conn net.Conn) {
 		case t == reportMessage:
 			c.judge(p.rank, parseCall(body))
 		case t == abortMessage:
-			if c.die(parseAbort(body, c.name, p.rank)) {
-				close(c.told) // by p
-			}
+			// This rank may now end before p has told all others: they must hear why
+			// before they see its connections end.
+			c.fail(parseAbort(body, c.name, p.rank))
 		}
 	}
 }

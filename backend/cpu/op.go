@@ -105,7 +105,7 @@ func (o *op) finish(err error) {
 func (o *op) Wait(ctx context.Context) error {
 	select {
 	case <-o.done:
-		return o.err
+		return o.result()
 	default:
 	}
 	select {
@@ -113,6 +113,18 @@ func (o *op) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		o.comm.giveUp(o, ctx.Err())
 		<-o.done // soon, now that the communicator is dead
+	}
+	return o.result()
+}
+
+// result returns o's error when the other ranks know of it: then the process may end.
+func (o *op) result() error {
+	if o.err != nil {
+		select {
+		case <-o.comm.dead:
+			<-o.comm.told
+		default: // it was closed, not killed
+		}
 	}
 	return o.err
 }

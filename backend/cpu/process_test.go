@@ -38,7 +38,7 @@ func rankMain(program string) int {
 	comm, err := backend.Open(ctx, map[string]backend.Opener{"cpu": Open})
 	if err == nil {
 		err = map[string]func(context.Context, backend.Comm) error{
-			"sum": rankSum, "loop": rankLoop, "hasty": rankHasty,
+			"sum": rankSum, "loop": rankLoop, "hasty": rankHasty, "differ": rankDiffer,
 		}[program](ctx, comm)
 	}
 	if err != nil {
@@ -99,6 +99,16 @@ func rankHasty(ctx context.Context, comm backend.Comm) error {
 		return fmt.Errorf("second call: got %v after %v; want an error at once", again, time.Since(start))
 	}
 	return err
+}
+
+// rankDiffer makes another call on rank 1 than on others.
+func rankDiffer(ctx context.Context, comm backend.Comm) error {
+	n := 1000
+	if comm.Rank() == 1 {
+		n++
+	}
+	s := backend.Of(make([]int32, n))
+	return comm.AllReduce(s, s, backend.Sum).Wait(ctx)
 }
 
 // process is a rank of a job under test.
@@ -257,5 +267,16 @@ func TestOpenOutside(t *testing.T) {
 	t.Setenv("GORUN_STORE", "")
 	if _, err := Open(t.Context()); !errors.Is(err, rendezvous.ErrNotLaunched) {
 		t.Errorf("got %v; want %v", err, rendezvous.ErrNotLaunched)
+	}
+}
+
+// TestProcessesDiffer has ranks that end at once when a call fails: all must say why it
+// failed, and none that another has ended.
+func TestProcessesDiffer(t *testing.T) {
+	t.Parallel()
+	for rank, p := range start(t, 6, "differ") {
+		if got, want := p.line(t), "error: world: call 1 differs: "; !strings.HasPrefix(got, want) {
+			t.Errorf("rank %d: got %q; want %q", rank, got, want)
+		}
 	}
 }
