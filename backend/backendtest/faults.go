@@ -141,7 +141,7 @@ func testDeath(t *testing.T, b Backend) {
 					t.Parallel()
 					w := b.open(t, 4, algo)
 					time.AfterFunc(max(delay, 0), func() { b.Kill(w.comms[dead]) })
-					time.Sleep(max(-delay, 0))
+					<-time.After(max(-delay, 0))
 					for rank, e := range fails[*backend.PeerError](w, dead, sumOf(50000)) {
 						if rank != dead && e.Rank != dead {
 							t.Errorf("rank %d: got %v; want rank %d named", rank, e, dead)
@@ -162,7 +162,7 @@ func testDeadline(t *testing.T, b Backend) {
 			ctx := w.ctx
 			switch c.Rank() {
 			case late:
-				time.Sleep(3 * limit / 2)
+				<-time.After(3 * limit / 2)
 			case hasty:
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, limit)
