@@ -115,15 +115,15 @@ func (a *attempt) leave() {
 // reach connects to the host and logs in, trying again what may be passing trouble.
 // It says so if the name turns out to be this machine's.
 func (a *attempt) reach() (conn *sshConn, local bool, err error) {
-	start := time.Now()
 	for {
 		conn, local, err = a.once()
 		if err == nil {
 			return conn, local, nil
 		}
-		left := patience(err, stage(a.stage.Load()), a.budget.total) - time.Since(start)
+		rest := a.budget.remaining()
+		left := min(rest, patience(err, stage(a.stage.Load()), a.budget.total)-(a.budget.total-rest))
 		wait := backoff(a.tries)
-		if left = min(left, a.budget.remaining()); wait >= left || a.ctx.Err() != nil {
+		if wait >= left || a.ctx.Err() != nil {
 			return nil, false, err
 		}
 		a.d.log.Info("trying again", "host", a.host.Name, "in", wait.Round(time.Millisecond), "err", err)
@@ -161,6 +161,9 @@ func (a *attempt) once() (*sshConn, bool, error) {
 	}
 	if a.s.problem != nil {
 		return nil, false, a.s.problem
+	}
+	if a.s.user == "" {
+		return nil, false, errors.New("this user has no name to log in with")
 	}
 	if err != nil {
 		return nil, false, err

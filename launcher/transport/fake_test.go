@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -490,4 +491,50 @@ func unameMachine() string {
 		return "aarch64"
 	}
 	return "x86_64"
+}
+
+// TestAcceptWithoutFiles: StrictHostKeyChecking no and /dev/null, as many have it for
+// clusters: one warning with the number of hosts.
+func TestAcceptWithoutFiles(t *testing.T) {
+	d := fakeDialer(t, func(o *Options) {
+		o.AcceptNewHostKeys = false
+		o.Config = sshConfigFile(t, "StrictHostKeyChecking no", "UserKnownHostsFile /dev/null")
+	})
+	for range 3 {
+		mustDial(t, d, newFakeServer(t, "127.0.0.1:0").start().host())
+	}
+	want := "trusted the keys of 3 hosts without knowing them: no known_hosts file is kept"
+	if ws := d.Warnings(); len(ws) != 1 || ws[0] != want {
+		t.Errorf("got %q; want %q", ws, want)
+	}
+	if _, err := os.Stat(filepath.Join(d.opts.Home, ".ssh")); err == nil {
+		t.Error("~/.ssh was made, though nothing is kept in it")
+	}
+}
+
+// TestNothingLeft: no goroutine outlives links, failed dials and the Dialer.
+func TestNothingLeft(t *testing.T) {
+	before := runtime.NumGoroutine()
+	t.Run("use", func(t *testing.T) {
+		good := newFakeServer(t, "127.0.0.1:0").start()
+		bad := newFakeServer(t, "127.0.0.1:0")
+		bad.shell = func(ch ssh.Channel, _ string) uint32 { return 1 }
+		bad.start()
+		d := fakeDialer(t, func(o *Options) { o.ConnectTimeout = 3 * time.Second })
+		for range 3 {
+			l := mustDial(t, d, good.host())
+			l.Run(t.Context(), "agent", "sweep", "x")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			l.Run(ctx, "agent", "sweep", "x")
+			cancel()
+			l.Close()
+			if _, err := l.Run(t.Context(), "agent", "sweep", "x"); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("Run after Close: got %v; want %v", err, net.ErrClosed)
+			}
+			dial(t, d, bad.host())
+			mustDial(t, d, hostfile.Host{Name: "localhost"}).Close()
+		}
+		dial(t, d, hostfile.Host{Name: "127.0.0.1", Port: freePort(t)})
+	})
+	waitFor(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
 }

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 )
 
 // sendPiece is how much of the binary is written at once. ssh keeps buffers of that
@@ -221,7 +222,8 @@ func (t *talk) answer(line string) error {
 	t.a.leave() // what follows costs no key exchange
 	t.a.trail.mark("install")
 	switch {
-	case n.kind == "tmp":
+	case n.kind == "tmp": // no help to others
+		t.release()
 		return t.send()
 	case t.sent:
 		return t.say("next")
@@ -246,8 +248,11 @@ func (t *talk) first() error {
 	t.looked = true
 	t.a.budget.pause()
 	defer t.a.budget.renew()
+	slow := time.NewTimer(t.a.budget.total)
+	defer slow.Stop()
 	select {
 	case <-done:
+	case <-slow.C: // go on without that host
 	case <-t.s.ended:
 	case <-t.a.ctx.Done():
 		return context.Cause(t.a.ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"sync"
 
 	"golang.org/x/crypto/ssh"
@@ -14,11 +15,14 @@ import (
 type sshConn struct {
 	ssh.Conn
 	wg sync.WaitGroup // its goroutines, and those of its sessions
+
+	mu     sync.Mutex
+	closed bool // guarded by mu: no goroutine may be started any more
 }
 
 func newSSHConn(c ssh.Conn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) *sshConn {
 	conn := &sshConn{Conn: c}
-	conn.wg.Go(func() {
+	conn.spawn(func() {
 		for chans != nil || reqs != nil {
 			select {
 			case ch, ok := <-chans:
@@ -39,8 +43,21 @@ func newSSHConn(c ssh.Conn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Reques
 	return conn
 }
 
+// spawn runs f in a goroutine that close waits for. It reports whether it did.
+func (c *sshConn) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.wg.Go(f)
+	}
+	return !c.closed
+}
+
 // close drops the connection and waits for its goroutines.
 func (c *sshConn) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
 	c.Conn.Close()
 	c.wg.Wait()
 }
@@ -60,8 +77,9 @@ func (c *sshConn) start(command string) (*session, error) {
 		return nil, err
 	}
 	s := &session{Channel: ch, stderr: tail{limit: stderrKept}, ended: make(chan struct{}), exit: errNoExit}
-	c.wg.Go(func() { s.serve(reqs) })
-	c.wg.Go(s.readStderr)
+	if !c.spawn(func() { s.serve(reqs) }) || !c.spawn(s.readStderr) {
+		return nil, net.ErrClosed
+	}
 	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{command}))
 	if err == nil && !ok {
 		err = errors.New("the server does not allow commands to be run")
@@ -137,7 +155,7 @@ func (c *sshConn) run(ctx context.Context, command string) ([]byte, error) {
 	done := make(chan result, 1)
 	var mu sync.Mutex
 	var s *session // guarded by mu
-	c.wg.Go(func() {
+	open := c.spawn(func() {
 		started, err := c.start(command)
 		if err != nil {
 			done <- result{nil, err}
@@ -156,6 +174,9 @@ func (c *sshConn) run(ctx context.Context, command string) ([]byte, error) {
 		}
 		done <- result{out, started.exit}
 	})
+	if !open {
+		return nil, net.ErrClosed
+	}
 	select {
 	case r := <-done:
 		return r.out, r.err

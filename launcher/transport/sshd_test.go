@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -119,9 +118,9 @@ func (s *sshd) restart(t *testing.T) {
 }
 
 func (s *sshd) launch(t *testing.T) {
-	var log bytes.Buffer
+	log := &tail{limit: 8 << 10}
 	s.cmd = exec.Command("unshare", s.args...)
-	s.cmd.Stderr = &log
+	s.cmd.Stderr = log
 	s.cmd.WaitDelay = time.Second
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.cmd.Start(); err != nil {
@@ -129,7 +128,7 @@ func (s *sshd) launch(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("sshd: %s", clean(log.String()))
+			t.Logf("sshd: %s", log.String())
 		}
 	})
 	waitFor(t, "sshd to listen", func() bool {

@@ -10,6 +10,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -122,9 +123,7 @@ func New(opts Options) (*Dialer, error) {
 	if opts.JobID != "" && !goodJobID(opts.JobID) {
 		return nil, fmt.Errorf("job id %q: only letters, digits, dot, dash and underscore may be used", opts.JobID)
 	}
-	if err := fillOptions(&opts); err != nil {
-		return nil, err
-	}
+	fillOptions(&opts)
 	d := &Dialer{opts: opts, log: opts.Logger, slots: make(chan struct{}, opts.Fanout)}
 	d.config = sync.OnceValues(func() (*sshConfig, error) { return loadConfig(opts) })
 	d.keys = newKeyring(opts)
@@ -135,7 +134,7 @@ func New(opts Options) (*Dialer, error) {
 	return d, nil
 }
 
-func fillOptions(opts *Options) error {
+func fillOptions(opts *Options) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -145,17 +144,12 @@ func fillOptions(opts *Options) error {
 	if opts.Fanout <= 0 {
 		opts.Fanout = DefaultFanout
 	}
-	if opts.Home == "" {
-		opts.Home, _ = os.UserHomeDir()
+	me, err := user.Current()
+	if err != nil {
+		me = &user.User{HomeDir: os.Getenv("HOME")} // a container's user may have no name
 	}
-	if opts.User == "" {
-		u, err := user.Current()
-		if err != nil {
-			return fmt.Errorf("name of this user: %w", err)
-		}
-		opts.User = u.Username
-	}
-	return nil
+	opts.Home = cmp.Or(opts.Home, me.HomeDir, "/nonexistent")
+	opts.User = cmp.Or(opts.User, me.Username)
 }
 
 // Dial reaches h, starts an agent there and returns a Link to it, positioned after
