@@ -66,7 +66,8 @@ type Comm interface {
 	// Close waits for the calls made so far, tells the others that this rank makes
 	// no more, and frees everything. It does not wait for other ranks to close. When
 	// ctx ends first, the communicator is aborted. On a dead communicator it frees
-	// everything and returns the error that killed it.
+	// everything and returns the error that killed it. A process that ends without
+	// Close is dead to the others, also to those still in its last call.
 	Close(ctx context.Context) error
 }
 
