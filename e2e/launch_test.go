@@ -330,11 +330,7 @@ func TestSharedHomeInstall(t *testing.T) {
 	t.Parallel()
 	nodes := hosts(t, 4)
 	gorun(t, []string{"-hostfile", hostfile(t, nodes, ""), "-ppn", "1", "true"}).want(t, 0)
-	var names []string
-	for _, name := range files(t, nodes[0], "/home/rank/.cache/gorun") {
-		names = append(names, name)
-	}
-	if len(names) != 1 {
+	if names := files(t, nodes[0], "/home/rank/.cache/gorun"); len(names) != 1 {
 		t.Errorf("%v in ~/.cache/gorun of a shared home; want one file", names)
 	}
 }
