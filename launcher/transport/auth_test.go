@@ -113,6 +113,7 @@ func homeWithSSH(t *testing.T) (home, dir string) {
 }
 
 func TestLogin(t *testing.T) {
+	t.Parallel()
 	priv1, sign1 := newKey(t)
 	priv2, sign2 := newKey(t)
 	home, dir := homeWithSSH(t)
@@ -271,6 +272,7 @@ func (a *asker) prompt(text string) ([]byte, error) {
 }
 
 func TestPassphrase(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name    string
 		write   func(t *testing.T, name string) ssh.PublicKey
@@ -334,6 +336,7 @@ func TestPassphraseNotAskedInVain(t *testing.T) {
 
 // TestSlowPassphrase: the time of the user is not the hosts'.
 func TestSlowPassphrase(t *testing.T) {
+	t.Parallel()
 	home, dir := homeWithSSH(t)
 	pub := encryptOldKey(t, filepath.Join(dir, "id_ecdsa"), "sesame", true)
 	s := keyServer(t, pub)
@@ -357,6 +360,7 @@ func TestUnprotectedKey(t *testing.T) {
 
 // TestHangingAgent: an ssh-agent that does not answer costs time, but no hang.
 func TestHangingAgent(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "agent")
 	l, err := net.Listen("unix", name)
 	if err != nil {

@@ -5,14 +5,16 @@ import (
 	"strings"
 )
 
-// The first command on a host. sshd gives it to the login shell, whichever that is,
-// and that shell is only asked to start /bin/sh. tcsh and fish rewrite some
-// characters even inside single quotes: the script is one line and has no exclamation
-// mark, backslash or single quote.
+// First contact. sshd gives a command to the login shell, whichever that is. The first
+// one only execs the cached binary: that costs no fork and no round trip, and is all
+// there is to do on every launch but a host's first.
 //
-// If the host has the binary, the script execs it at once: no fork, no round trip.
-// Otherwise it talks with the head (see converse), in lines that begin with the
-// nonce, and takes what it is told to from standard input:
+// If it does not hail (the binary is not there, or cannot be run), a second session of
+// the same connection runs a script. The login shell is only asked to start /bin/sh:
+// tcsh and fish rewrite some characters even inside single quotes, so the script is one
+// line and has no exclamation mark, backslash or single quote. It talks with the head
+// (see talk), in lines that begin with the nonce, and takes what it is told to from
+// standard input:
 //
 //	need KERNEL MACHINE cached   the binary is there but was not run: again, send or next
 //	need KERNEL MACHINE home     send, next, or again: look whether another host has put it there
@@ -24,13 +26,11 @@ import (
 // After "send" come exactly as many bytes as the binary has, and then nothing before
 // the hail, for head -c of busybox reads ahead. A failed write drains the rest.
 const (
-	fastPath = ` && test -x "$c/$v" && exec "$c/$v" agent $n; `
-
 	// f reports, q cleans up, a asks, w finds out whether a file can be made and run here
 	// (an empty one: a mount may forbid it, otherwise sh takes it for an empty script), r
 	// receives, x tries the binary, k keeps the newest 3, u readies the cache for writing,
 	// h is the home directory's turn, p a fallback directory's.
-	slowPath = `o=$(umask); umask 077; s=$(uname -s); m=$(uname -m); t=; ` +
+	script = `o=$(umask); umask 077; s=$(uname -s); m=$(uname -m); t=; ` +
 		`f() { echo "@gorun-$n fail $1 $2"; }; ` +
 		`q() { test -n "$t" && rm -rf "$t"; t=; }; trap q 0; trap "exit 1" 1 2 13 15; ` +
 		`a() { echo "@gorun-$n need $s $m $1"; w=; read -r w || exit 1; }; ` +
@@ -50,33 +50,19 @@ const (
 		`h; p /tmp 1; p /var/tmp 2; p /dev/shm 3; test -n "$XDG_RUNTIME_DIR" && p "$XDG_RUNTIME_DIR" 4; echo "@gorun-$n nowhere"; exit 1`
 )
 
-// bootstrap returns the first command. Without fast, nothing is run before the head
-// has been asked.
-func bootstrap(nonce, jobID string, b *binary, fast bool) string {
-	script := fmt.Sprintf("n=%s; v=%s; z=%d; j=%s; c=$HOME/.cache/gorun; ", nonce, b.name, b.size, jobID)
-	if fast {
-		script += loaderTest(b.arch) + fastPath
-	}
-	return shCommand(script + slowPath)
+// firstCommand execs the cached binary.
+func firstCommand(nonce string, b *binary) string {
+	return `exec "$HOME/.cache/gorun/` + b.name + `" agent ` + nonce
+}
+
+// installCommand gets the binary there and runs it.
+func installCommand(nonce, jobID string, b *binary) string {
+	vars := fmt.Sprintf("n=%s; v=%s; z=%d; j=%s; c=$HOME/.cache/gorun; ", nonce, b.name, b.size, jobID)
+	return shCommand(vars + script)
 }
 
 // shCommand makes a command for a login shell of a script for /bin/sh.
 func shCommand(script string) string { return "exec /bin/sh -c '" + script + "'" }
-
-// loaderTest is a test, without a fork, that a host with a shared home is of the
-// binary's architecture: a shell may take a binary of another for a script, and run
-// it. Where the dynamic loader is not in its usual place, the head is asked.
-func loaderTest(goarch string) string {
-	loaders := map[string][2]string{
-		"amd64": {"/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1"},
-		"arm64": {"/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1"},
-	}
-	l, ok := loaders[goarch]
-	if !ok {
-		return "false"
-	}
-	return "{ test -e " + l[0] + " || test -e " + l[1] + "; }"
-}
 
 // place says where the binary runs from on a host: 0 is the cache in the home
 // directory, others are fallback directories.

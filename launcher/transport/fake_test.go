@@ -130,8 +130,11 @@ func (s *fakeServer) session(ch ssh.Channel, reqs <-chan *ssh.Request) {
 	}
 }
 
-// nonceOf finds the nonce in a bootstrap command.
+// nonceOf finds the nonce in the first command, or in the script.
 func nonceOf(command string) string {
+	if _, nonce, ok := strings.Cut(command, " agent "); ok && !strings.Contains(command, "/bin/sh") {
+		return nonce
+	}
 	_, rest, _ := strings.Cut(command, "n=")
 	nonce, _, _ := strings.Cut(rest, ";")
 	return nonce
@@ -341,6 +344,7 @@ func TestDrops(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	d := fakeDialer(t, func(o *Options) { o.ConnectTimeout = 800 * time.Millisecond })
 	h := hostfile.Host{Name: "127.0.0.1", User: "u", Port: freePort(t)}
 	start := time.Now()
@@ -355,6 +359,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestComesUpLate(t *testing.T) {
+	t.Parallel()
 	port := freePort(t)
 	d := fakeDialer(t, nil)
 	time.AfterFunc(300*time.Millisecond, func() { newFakeServer(t, fmt.Sprintf("127.0.0.1:%d", port)).start() })
@@ -430,6 +435,7 @@ func TestCancelledDial(t *testing.T) {
 // TestFanout: never more dials at once than allowed; a host that does not answer the
 // connection does not keep its place.
 func TestFanout(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	now, most := 0, 0
 	s := newFakeServer(t, "127.0.0.1:0")

@@ -79,7 +79,7 @@ func (s *shipment) lead() (first bool, done chan struct{}) {
 	return false, s.leader
 }
 
-// talk is the conversation with one bootstrap script.
+// talk is the conversation with one command on a host, up to the agent's hail.
 type talk struct {
 	a      *attempt
 	s      *session
@@ -109,9 +109,8 @@ func (a *attempt) agent(conn *sshConn) (Link, error) {
 	return link, nil
 }
 
-// start runs the bootstrap script. If the cached binary cannot be run (no exec
-// permission, damaged, of another architecture) the shell ends without a word that
-// the script could say: then a second session asks before it runs anything.
+// start runs the cached binary; where that ends without a hail, the script finds out
+// why, and installs it.
 func (a *attempt) start(conn *sshConn) (*sshLink, error) {
 	a.trail.mark("agent")
 	bin, err := a.d.ship.get()
@@ -119,23 +118,18 @@ func (a *attempt) start(conn *sshConn) (*sshLink, error) {
 		return nil, err
 	}
 	nonce := newNonce()
-	link, spoke, err := a.converse(conn, bin, nonce, true)
-	if _, ended := errors.AsType[*ShellError](err); ended && !spoke {
-		var again error
-		link, spoke, again = a.converse(conn, bin, nonce, false)
-		if again == nil || spoke {
-			err = again
-		}
+	link, err := a.converse(conn, bin, nonce, firstCommand(nonce, bin))
+	if _, ended := errors.AsType[*ShellError](err); ended {
+		link, err = a.converse(conn, bin, nonce, installCommand(nonce, a.d.opts.JobID, bin))
 	}
 	return link, err
 }
 
-// converse runs one bootstrap script up to the agent's hail. spoke says whether the
-// script itself was heard.
-func (a *attempt) converse(conn *sshConn, bin *binary, nonce string, fast bool) (link *sshLink, spoke bool, err error) {
-	s, err := conn.start(bootstrap(nonce, a.d.opts.JobID, bin, fast))
+// converse runs a command and talks with it up to the agent's hail.
+func (a *attempt) converse(conn *sshConn, bin *binary, nonce, command string) (*sshLink, error) {
+	s, err := conn.start(command)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	t := &talk{a: a, s: s, sc: newScanner(s, nonce), bin: bin}
 	err = t.run(nonce)
@@ -145,9 +139,9 @@ func (a *attempt) converse(conn *sshConn, bin *binary, nonce string, fast bool) 
 	}
 	if err != nil {
 		s.Close()
-		return nil, t.spoke, t.explain(err)
+		return nil, t.explain(err)
 	}
-	return &sshLink{conn: conn, agent: s, rest: t.sc.rest(), place: t.place, dialer: a.d}, true, nil
+	return &sshLink{conn: conn, agent: s, rest: t.sc.rest(), place: t.place, dialer: a.d}, nil
 }
 
 // run answers the script until the agent hails.

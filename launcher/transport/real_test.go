@@ -64,6 +64,7 @@ func TestLoginShells(t *testing.T) {
 
 // TestSweepAfterKill: the connection outlives the agent.
 func TestSweepAfterKill(t *testing.T) {
+	t.Parallel()
 	s := startSSHD(t, "")
 	l := mustDial(t, s.dialer(t, nil), s.host("bash"))
 	pid, _, _ := strings.Cut(ask(t, l, "pgrp"), " ")
@@ -95,6 +96,7 @@ func killSelf(t *testing.T) string {
 
 // TestBadDirectories: on this host no place but /dev/shm is any good.
 func TestBadDirectories(t *testing.T) {
+	t.Parallel()
 	s := startSSHD(t, "mount -t tmpfs -o noexec none /tmp; mount -t tmpfs -o ro none /var/tmp; mount -t tmpfs none /dev/shm; "+
 		"mount -t tmpfs -o size=16k none /mnt/home/bash")
 	id := jobID(t)
@@ -118,44 +120,52 @@ func TestBadDirectories(t *testing.T) {
 }
 
 func TestRealRefusals(t *testing.T) {
+	t.Parallel()
 	s := startSSHD(t, "", "MaxAuthTries 3", "DenyUsers dash", "Match User tcsh", "ForceCommand echo not for you; exit 4", "Match User zsh", "AuthorizedKeysFile none", "Match User fish", "MaxSessions 0", "Match all")
 	t.Run("nologin", func(t *testing.T) {
+		t.Parallel()
 		_, err := dial(t, s.dialer(t, nil), s.host("nologin"))
 		if e, ok := errors.AsType[*ShellError](err); !ok || !strings.Contains(e.Output, "not available") {
 			t.Errorf("got %v; want nologin's words", err)
 		}
 	})
 	t.Run("rbash", func(t *testing.T) {
+		t.Parallel()
 		_, err := dial(t, s.dialer(t, nil), s.host("rbash"))
 		if e, ok := errors.AsType[*ShellError](err); !ok || !strings.Contains(e.Stderr, "restricted") {
 			t.Errorf("got %v; want rbash's words", err)
 		}
 	})
 	t.Run("forced-command", func(t *testing.T) {
+		t.Parallel()
 		_, err := dial(t, s.dialer(t, nil), s.host("tcsh"))
 		if e, ok := errors.AsType[*ShellError](err); !ok || e.Output != "not for you" {
 			t.Errorf("got %v; want the forced command's words", err)
 		}
 	})
 	t.Run("no-sessions", func(t *testing.T) {
+		t.Parallel()
 		_, err := dial(t, s.dialer(t, nil), s.host("fish"))
 		if err == nil || !strings.Contains(err.Error(), "open failed") {
 			t.Errorf("got %v; want a refused session", err)
 		}
 	})
 	t.Run("other-architecture", func(t *testing.T) {
+		t.Parallel()
 		_, err := dial(t, s.dialer(t, nil), s.host("alien"))
 		if e, ok := errors.AsType[*ArchError](err); !ok || e.GOARCH != "arm64" {
 			t.Errorf("got %v; want an ArchError", err)
 		}
 	})
 	t.Run("silent-shell", func(t *testing.T) {
+		t.Parallel()
 		_, err := dial(t, s.dialer(t, func(o *Options) { o.ConnectTimeout = 3 * time.Second }), s.host("mute"))
 		if e, ok := errors.AsType[*TimeoutError](err); !ok || !strings.Contains(e.Reached, "the login shell did not start") {
 			t.Errorf("got %v; want a timeout", err)
 		}
 	})
 	t.Run("key-not-accepted", func(t *testing.T) {
+		t.Parallel()
 		for _, user := range []string{"zsh", "dash", "nobody-of-that-name"} {
 			_, err := dial(t, s.dialer(t, nil), s.host(user))
 			if e, ok := errors.AsType[*AuthError](err); !ok || len(e.Offered) != 1 || e.Offered[0].Source != s.key {
@@ -164,6 +174,7 @@ func TestRealRefusals(t *testing.T) {
 		}
 	})
 	t.Run("too-many-keys", func(t *testing.T) {
+		t.Parallel()
 		var keys []agent.AddedKey
 		for i := range 9 {
 			priv, _ := newKey(t)
@@ -187,6 +198,7 @@ func TestRealRefusals(t *testing.T) {
 }
 
 func TestRealHostKeys(t *testing.T) {
+	t.Parallel()
 	s := startSSHD(t, "")
 	known := filepath.Join(s.home, ".ssh", "known_hosts")
 	good, _ := os.ReadFile(known)
@@ -241,6 +253,7 @@ func TestRealHostKeys(t *testing.T) {
 
 // TestMaxStartups: a server that drops logins at random gets all of them in the end.
 func TestMaxStartups(t *testing.T) {
+	t.Parallel()
 	s := startSSHD(t, "", "MaxStartups 2:80:3")
 	log := newCounter()
 	d := s.dialer(t, func(o *Options) { o.Logger, o.ConnectTimeout = slog.New(log), time.Minute })
