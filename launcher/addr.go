@@ -23,12 +23,19 @@ func hostAddr(h wire.Hello, iface, spec string) (string, error) {
 		return addrOf(h.Interfaces, parseIfnames(spec), "NCCL_SOCKET_IFNAME="+spec)
 	}
 	for _, a := range []string{h.SSHServer, h.RouteAddr} {
-		if onInterface(h.Interfaces, a) {
-			return a, nil
+		if addr := onInterface(h.Interfaces, a); addr != "" {
+			return addr, nil
 		}
 	}
-	return addrOf(h.Interfaces, ifnames{}, "an address")
+	if addr, err := addrOf(h.Interfaces, ifnames{names: inside, exclude: true}, ""); err == nil {
+		return addr, nil
+	}
+	return addrOf(h.Interfaces, ifnames{}, "")
 }
+
+// inside are prefixes of interfaces behind which there are usually only containers
+// or virtual machines of the same host.
+var inside = []string{"lo", "docker", "br-", "veth", "virbr", "cni", "podman", "lxc"}
 
 // ifnames is NCCL_SOCKET_IFNAME's grammar: "^" excludes, "=" wants whole names, else
 // each item is a prefix (NCCL, src/misc/socket.cc).
@@ -69,7 +76,7 @@ func addrOf(ifaces []wire.Interface, f ifnames, what string) (string, error) {
 		}
 		for _, text := range i.Addrs {
 			a, err := netip.ParseAddr(text)
-			if err != nil || a.IsLinkLocalUnicast() || (a.IsLoopback() && len(f.names) == 0) {
+			if err != nil || a.Zone() != "" || a.IsLinkLocalUnicast() || (a.IsLoopback() && len(f.names) == 0) {
 				continue
 			}
 			if a.Is4() {
@@ -87,21 +94,25 @@ func addrOf(ifaces []wire.Interface, f ifnames, what string) (string, error) {
 	for _, i := range ifaces {
 		names = append(names, i.Name)
 	}
-	return "", fmt.Errorf("no interface fits %s; it has %s", what, strings.Join(names, ", "))
+	if what == "" {
+		return "", fmt.Errorf("no interface has an address for the other hosts; there are %s", strings.Join(names, ", "))
+	}
+	return "", fmt.Errorf("no interface fits %s; there are %s", what, strings.Join(names, ", "))
 }
 
-// onInterface reports whether addr is a local, non-loopback address.
-func onInterface(ifaces []wire.Interface, addr string) bool {
+// onInterface returns addr as the interface that has it writes it; "" if none has, or
+// if no other host could reach it.
+func onInterface(ifaces []wire.Interface, addr string) string {
 	want, err := netip.ParseAddr(addr)
-	if err != nil || want.IsLoopback() {
-		return false
+	if err != nil || want.Unmap().IsLoopback() || want.IsLinkLocalUnicast() {
+		return ""
 	}
 	for _, i := range ifaces {
 		for _, text := range i.Addrs {
 			if a, err := netip.ParseAddr(text); err == nil && a.Unmap() == want.Unmap() {
-				return true
+				return a.String()
 			}
 		}
 	}
-	return false
+	return ""
 }

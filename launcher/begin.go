@@ -1,8 +1,10 @@
 package launcher
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os/signal"
 	"syscall"
 
 	"gorun/envsync"
@@ -27,8 +29,11 @@ func (r *run) place() {
 		r.step(event{planErr: err})
 		return
 	}
+	if site.ports[layout.Ranks[0].Host] == 0 {
+		r.note("warn", fmt.Sprintf("%s has no free port for MASTER_PORT, which is not set", r.hosts[layout.Ranks[0].Host].spec.Name))
+	}
 	r.step(event{planned: &layout})
-	p := &planner{job: r.job, id: r.id, secret: r.secret, hosts: r.specs(), layout: layout, site: site, env: r.env}
+	p := &planner{job: r.job, id: r.id, secret: r.secret, hosts: r.specs(), layout: layout, site: site, env: r.env, digest: envsync.Digest(texts(r.env))}
 	for _, h := range r.hosts {
 		if layout.Count[h.index] == 0 {
 			continue
@@ -51,20 +56,20 @@ func (r *run) specs() []hostfile.Host {
 // decide makes the layout and chooses addresses.
 func (r *run) decide() (Layout, site, error) {
 	var offers []Offer
-	var hellos []*wire.Hello
+	var peers []peer
 	for _, h := range r.hosts {
 		o, _ := offer(h.spec, h.hello)
 		offers = append(offers, o)
-		hellos = append(hellos, h.hello)
+		peers = append(peers, peer{h.spec.Name, h.hello, h.local()})
 	}
 	layout, err := r.job.Place(offers)
+	if err == nil {
+		err = r.job.checkStdin(layout)
+	}
 	if err != nil {
 		return layout, site{}, err
 	}
-	if err := r.job.checkStdin(layout); err != nil {
-		return layout, site{}, err
-	}
-	s, err := survey(r.specs(), hellos, layout, r.job.Interface, lookup(r.env, "NCCL_SOCKET_IFNAME"))
+	s, err := survey(peers, layout, r.job.Interface, lookup(r.env, "NCCL_SOCKET_IFNAME"))
 	return layout, s, err
 }
 
@@ -95,6 +100,9 @@ func (r *run) open(layout Layout) error {
 	p.credit = newCreditBook(layout.Size(), credit, func(rank, which int, n uint32) {
 		r.hosts[layout.Ranks[rank].Host].send.Send(wire.CreditFrame(wire.StreamID(rank, which), int(n)))
 	})
+	if err := r.openStdin(layout); err != nil {
+		return err
+	}
 	out, err := output.New(output.Options{
 		Stdout: r.io.Stdout, Stderr: r.io.Stderr, Tag: r.job.Tag, Hosts: names, Color: r.io.Color, Terminal: r.io.StdoutTerminal,
 		StderrTerminal: r.io.StderrTerminal,
@@ -104,12 +112,19 @@ func (r *run) open(layout Layout) error {
 		return err
 	}
 	p.out = out
+	r.swap(out)
 	r.engine = rendezvous.NewEngine(layout.Size(), nodeNames, func(rank int) int { return p.nodes[layout.Ranks[rank].Host] })
-	if err := r.openStdin(layout); err != nil {
-		return err
-	}
 	r.placed.Store(p)
 	return nil
+}
+
+// swap puts out in the place of the merger that has written gorun's own lines until
+// now. A blocked stderr holds up the job only that long.
+func (r *run) swap(out *output.Merger) {
+	ctx, cancel := context.WithTimeout(context.Background(), r.m.waits.flush)
+	defer cancel()
+	r.out.Close(ctx)
+	r.out = out
 }
 
 func (r *run) openStdin(layout Layout) error {
@@ -128,16 +143,22 @@ func (r *run) openStdin(layout Layout) error {
 	pump, err := newStdinPump(r.io.Stdin, ranks, func(rank int, b []byte) error {
 		h := r.hosts[layout.Ranks[rank].Host]
 		return h.send.SendBulk(wire.Frame{Kind: wire.Stdin, Stream: wire.StreamID(rank, wire.In), Payload: b})
+	}, func(err error) {
+		r.tell(func() { r.note("warn", fmt.Sprintf("standard input cannot be read: %v", err)) })
 	})
 	r.stdin = pump
 	return err
 }
+
+// ignoreTTIN keeps a background job from being stopped when it reads the terminal.
+func ignoreTTIN() { signal.Ignore(syscall.SIGTTIN) }
 
 // outputFailed is called by the merger once per destination that cannot be written.
 // A closed stdout ends the job; lost output is told at once and at the end.
 func (r *run) outputFailed(err error, dest string) {
 	if errors.Is(err, syscall.EPIPE) {
 		if dest == "stdout" {
+			r.pipeClosed.Store(true)
 			r.trouble <- func() { r.step(event{stdout: true}) }
 		}
 		return
@@ -146,51 +167,4 @@ func (r *run) outputFailed(err error, dest string) {
 	if r.outErr.CompareAndSwap(nil, &text) {
 		r.trouble <- func() { r.say(text) }
 	}
-}
-
-// result gathers what is known at the end.
-func (r *run) result() *Result {
-	m := r.m
-	res := &Result{
-		JobID: r.id, Ranks: m.ranks, Killed: m.killed, Left: m.left, Lost: m.lostHosts, Timeout: m.timeout,
-		Signal: int(m.signal), StdoutClosed: m.stdoutClosed, EnvDigest: envsync.Digest(texts(r.env)), Elapsed: r.now(),
-	}
-	p := r.placed.Load()
-	for i, h := range r.hosts {
-		o, _ := offer(h.spec, h.hello)
-		hr := HostResult{Name: h.spec.Name, Slots: o.Slots}
-		if p != nil {
-			hr.Ranks = p.layout.Count[i]
-		}
-		res.Hosts = append(res.Hosts, hr)
-	}
-	if text := r.outErr.Load(); text != nil {
-		res.OutputError = *text
-	}
-	for _, rank := range m.ranks {
-		if rank.failed() {
-			res.Others++
-		}
-		if rank.State == StateStopped {
-			res.Stopped++
-		}
-	}
-	if first := m.first(); first != nil {
-		res.First, res.Others = first, res.Others-1
-		res.Tail = p.out.Tail(first.Rank)
-	}
-	return res
-}
-
-// failure is the error of a job that never ran.
-func (r *run) failure() error {
-	switch {
-	case r.m.planErr != nil:
-		return r.m.planErr
-	case len(r.m.prepare) > 0:
-		return &PrepareError{Failures: r.m.prepare}
-	case len(r.m.hostFailures) > 0:
-		return &HostsError{Hosts: r.m.hostFailures, Good: len(r.hosts) - len(r.m.hostFailures)}
-	}
-	return nil
 }

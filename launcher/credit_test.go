@@ -21,7 +21,9 @@ func TestCreditBook(t *testing.T) {
 		for _, which := range []int{wire.Out, wire.Err} {
 			wg.Go(func() {
 				for range 1000 {
-					book.received(7)
+					if !book.received(rank, which, 7) {
+						t.Error("credit was lost")
+					}
 					book.written(rank, which, 7)
 				}
 			})

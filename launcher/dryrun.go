@@ -19,7 +19,7 @@ const decidedAtLaunch = "<decided at launch>"
 // without a connection. Hidden values are not shown. It returns an
 // *UnknownSlotsError if a host list leaves the slots to the hosts.
 func DryRun(w io.Writer, job Job) error {
-	env, _, err := job.Env.Build()
+	env, notes, err := job.Env.Build()
 	if err != nil {
 		return err
 	}
@@ -37,8 +37,13 @@ func DryRun(w io.Writer, job Job) error {
 	if err := job.checkStdin(layout); err != nil {
 		return err
 	}
-	p := &planner{job: job, id: strings.Repeat("0", 16), hosts: hosts, layout: layout, env: env}
+	p := &planner{job: job, id: strings.Repeat("0", 16), hosts: hosts, layout: layout, env: env, digest: envsync.Digest(texts(env))}
 	p.site = site{addrs: make([]string, len(hosts)), ports: make([]int, len(hosts))}
+	for _, n := range notes {
+		if n.Level == "warn" {
+			fmt.Fprintf(w, "warning: %s\n", n.Text)
+		}
+	}
 	printLayout(w, job, p)
 	printEnv(w, p)
 	return nil

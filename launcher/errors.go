@@ -45,6 +45,12 @@ type PrepareError struct {
 	Failures []PrepareFailure
 }
 
+// Codes of a PrepareFailure.
+const (
+	codeOurs     = 125 // gorun's own trouble
+	codeNotFound = 127
+)
+
 // PrepareFailure is one host's (Rank -1) or rank's reason. Code is 125, 126 or 127.
 type PrepareFailure struct {
 	Host string

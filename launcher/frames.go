@@ -14,13 +14,17 @@ import (
 // This file is the sink of the hosts' goroutines: output and credit are dealt with
 // where they arrive, everything else is posted to the loop.
 
+func (r *run) patience() time.Duration { return r.job.ConnectTimeout }
+
+func (r *run) now() time.Duration { return time.Since(r.began) }
+
 func (r *run) cameUp(h *host) {
-	r.post <- func() {
+	r.tell(func() {
 		if r.io.Verbose {
 			r.say(fmt.Sprintf("%s: %s", h.spec.Name, timeline(h.link.Timeline())))
 		}
 		r.step(event{host: h.index, up: h.hello})
-	}
+	})
 }
 
 // timeline is "resolve 0.1 ms, connect 0.3 ms, …, ready after 20.0 ms".
@@ -39,11 +43,11 @@ func timeline(phases []transport.Phase) string {
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func (r *run) didNotCome(h *host, err error) {
-	r.post <- func() { r.step(event{host: h.index, failed: err}) }
+	r.tell(func() { r.step(event{host: h.index, failed: err}) })
 }
 
-func (r *run) gone(h *host, why string, agentDied bool) {
-	r.post <- func() { r.step(event{host: h.index, lost: &lostEvent{why: why, sweep: agentDied}}) }
+func (r *run) gone(h *host, why string) {
+	r.tell(func() { r.step(event{host: h.index, lost: &lostEvent{why: why, sweep: true}}) })
 }
 
 // errPeer is the end of a link whose agent sends what it must not.
@@ -56,26 +60,24 @@ func (r *run) frame(h *host, f wire.Frame) error {
 	case wire.Output:
 		return r.output(h, f)
 	case wire.Credit:
-		rank, which := wire.SplitStream(f.Stream)
-		if which != wire.In || r.stdin == nil {
-			return fmt.Errorf("%w: credit for stream %d", errPeer, f.Stream)
-		}
-		r.stdin.grant(rank, wire.CreditOf(f))
-		return nil
+		return r.stdinCredit(h, f)
 	case wire.Store:
-		req, err := rendezvous.ParseRequest(append([]byte(nil), f.Payload...))
+		req, err := rendezvous.ParseRequest(f.Payload)
 		if err != nil {
 			return fmt.Errorf("%w: %v", errPeer, err)
 		}
-		r.post <- func() { r.request(h, req) }
+		r.tell(func() { r.request(h, req) })
 		return nil
 	case wire.Control:
 		m, err := wire.Decode(f)
+		if err == nil {
+			err = r.checkMessage(h, m)
+		}
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %v", errPeer, err)
 		}
 		h.sawDone = h.sawDone || m.Done != nil
-		r.post <- func() { r.message(h, m) }
+		r.tell(func() { r.message(h, m) })
 		return nil
 	}
 	return fmt.Errorf("%w: a frame of kind %d", errPeer, f.Kind)
@@ -85,15 +87,69 @@ func (r *run) frame(h *host, f wire.Frame) error {
 func (r *run) output(h *host, f wire.Frame) error {
 	p := r.placed.Load()
 	rank, which := wire.SplitStream(f.Stream)
-	if p == nil || rank >= p.layout.Size() || p.layout.Ranks[rank].Host != h.index || which == wire.In || which > wire.Err {
+	switch {
+	case !p.has(h.index, rank) || which == wire.In || which > wire.Err:
 		return fmt.Errorf("%w: output for stream %d", errPeer, f.Stream)
-	}
-	if len(f.Payload) == 0 {
+	case len(f.Payload) == 0:
+		p.credit.ended(rank, which)
 		p.out.End(rank, which)
+	case !p.credit.received(rank, which, len(f.Payload)):
+		return fmt.Errorf("%w: output of rank %d without credit, or behind its end", errPeer, rank)
+	default:
+		p.out.Write(rank, which, f.Payload)
+	}
+	return nil
+}
+
+// stdinCredit lets more of stdin go to one of the host's ranks.
+func (r *run) stdinCredit(h *host, f wire.Frame) error {
+	p := r.placed.Load() // before r.stdin, which is set before it
+	rank, which := wire.SplitStream(f.Stream)
+	if !p.has(h.index, rank) || which != wire.In || r.stdin == nil {
+		return fmt.Errorf("%w: credit for stream %d", errPeer, f.Stream)
+	}
+	r.stdin.grant(rank, wire.CreditOf(f))
+	return nil
+}
+
+// checkMessage refuses what no agent may say: the head believes the rest.
+func (r *run) checkMessage(h *host, m wire.Message) error {
+	p := r.placed.Load()
+	switch {
+	case m.Log != nil:
+		return nil
+	case m.Prepared != nil:
+		for _, f := range m.Prepared.Failures {
+			if (f.Rank != -1 && !p.has(h.index, f.Rank)) || f.Code < codeOurs || f.Code > codeNotFound {
+				return fmt.Errorf("it cannot prepare rank %d: code %d", f.Rank, f.Code)
+			}
+		}
+		return nil
+	case m.Started != nil:
+		if p == nil || len(m.Started.PIDs) != p.layout.Count[h.index] {
+			return fmt.Errorf("it started %s", count(len(m.Started.PIDs), "rank"))
+		}
+		return nil
+	case m.Exited != nil:
+		return checkExited(p, h.index, m.Exited)
+	case m.Done != nil:
+		for _, rank := range m.Done.Killed {
+			if !p.has(h.index, rank) {
+				return fmt.Errorf("it killed rank %d", rank)
+			}
+		}
 		return nil
 	}
-	p.credit.received(len(f.Payload))
-	p.out.Write(rank, which, f.Payload)
+	return errors.New("a message that agents do not send then")
+}
+
+func checkExited(p *placement, host int, x *wire.Exited) error {
+	switch {
+	case !p.has(host, x.Rank):
+		return fmt.Errorf("rank %d ended, which is not there", x.Rank)
+	case x.Code < 0 || x.Code > 255 || x.Signal < 0 || x.Signal > 64 || x.At < 0 || x.Text != "" && x.Code == 0:
+		return fmt.Errorf("rank %d ended with code %d, signal %d, at %v", x.Rank, x.Code, x.Signal, x.At)
+	}
 	return nil
 }
 
@@ -112,9 +168,10 @@ func (r *run) message(h *host, m wire.Message) {
 	r.step(e)
 }
 
-// request handles one of the store's requests in the loop.
+// request handles one of the store's requests in the loop. Hosts without ranks, or
+// that were let go, have none to make.
 func (r *run) request(h *host, req rendezvous.Request) {
-	if p := r.placed.Load(); p != nil {
+	if p := r.placed.Load(); p != nil && r.m.live(h.index) {
 		r.reply(r.engine.Handle(r.storeTime(), p.nodes[h.index], req))
 	}
 }

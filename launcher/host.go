@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,14 +14,15 @@ import (
 	"gorun/launcher/wire"
 )
 
-// dropGrace is how long an agent that has said Done may take to close its stream.
-const dropGrace = 2 * time.Second
+// exitPatience is how long to wait for the news of how an agent ended.
+const exitPatience = 2 * time.Second
 
 // host is the head's end of one host: a goroutine that dials and then reads frames.
 type host struct {
 	index int
 	spec  hostfile.Host
 
+	ctx    context.Context // of the link: when it ends, the link is dropped
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when serve has returned
 
@@ -35,58 +37,70 @@ type host struct {
 	sawDone bool          // its agent has said Done; owned by serve
 	said    bool          // its silence has been reported; owned by the loop
 	startAt time.Duration // when Start was sent, since the ranks' start; owned by the loop
-	startOK bool          // startAt is set
+}
+
+func newHost(index int, spec hostfile.Host) *host {
+	h := &host{index: index, spec: spec, ended: make(chan struct{})}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	return h
+}
+
+// local reports whether the agent runs on this machine: then no connection was made.
+func (h *host) local() bool {
+	return !slices.ContainsFunc(h.link.Timeline(), func(p transport.Phase) bool { return p.Name == "connect" })
 }
 
 // sink is what a host's frames are handed to. Its methods may block for a short
 // time only, and are called from the host's goroutine.
 type sink interface {
+	patience() time.Duration // for an agent that is running to say hello
+	now() time.Duration
 	cameUp(h *host)
 	didNotCome(h *host, err error)
 	frame(h *host, f wire.Frame) error // an error ends the link
-	gone(h *host, why string, agentDied bool)
+	gone(h *host, why string)
 }
 
-// serve connects to the host and hands its frames to s until the stream ends.
-func (h *host) serve(ctx context.Context, d *transport.Dialer, limit time.Duration, now func() time.Duration, s sink) {
+// serve connects to the host and hands its frames to s until the stream or h.ctx ends.
+func (h *host) serve(d *transport.Dialer, s sink) {
 	defer close(h.ended)
-	link, err := d.Dial(ctx, h.spec)
+	link, err := d.Dial(h.ctx, h.spec)
 	if err != nil {
 		s.didNotCome(h, err)
 		return
 	}
 	defer link.Close()
+	defer context.AfterFunc(h.ctx, func() { link.Close() })()
 	h.link = link
 	r := wire.NewReader(link)
-	if h.hello, err = readHello(ctx, link, r, limit); err != nil {
-		s.didNotCome(h, fmt.Errorf("its agent started but sent no hello: %w%s", err, stderrOf(link)))
+	if h.hello, err = readHello(link, r, s.patience()); err != nil {
+		s.didNotCome(h, fmt.Errorf("its agent started but sent no hello: %s", h.whyGone(err)))
 		return
 	}
 	h.send = wire.NewSender(link)
-	h.heard.Store(int64(now()))
+	h.heard.Store(int64(s.now()))
 	s.cameUp(h)
-	err = h.pump(r, now, s)
+	err = h.pump(r, s)
 	h.eof.Store(true)
 	if h.dropped.Load() {
 		h.cancel()
 	} else if !h.sawDone {
-		why, died := h.whyGone(ctx, err)
-		s.gone(h, why, died)
+		s.gone(h, h.whyGone(err))
 	}
 	// An agent may be swept over this connection: the loop drops it when that is done.
-	<-ctx.Done()
+	<-h.ctx.Done()
 	link.Close()
 	h.send.Close() // what it still holds has nobody to read it
 }
 
 // pump reads frames until the stream or the sink ends.
-func (h *host) pump(r *wire.Reader, now func() time.Duration, s sink) error {
+func (h *host) pump(r *wire.Reader, s sink) error {
 	for {
 		f, err := r.Read()
 		if err != nil {
 			return err
 		}
-		h.heard.Store(int64(now()))
+		h.heard.Store(int64(s.now()))
 		if err := s.frame(h, f); err != nil {
 			return err
 		}
@@ -94,42 +108,62 @@ func (h *host) pump(r *wire.Reader, now func() time.Duration, s sink) error {
 }
 
 // readHello waits for the agent's first message; the deadline closes the link.
-func readHello(ctx context.Context, link transport.Link, r *wire.Reader, limit time.Duration) (*wire.Hello, error) {
+func readHello(link transport.Link, r *wire.Reader, limit time.Duration) (*wire.Hello, error) {
 	late := time.AfterFunc(limit, func() { link.Close() })
-	defer late.Stop()
-	stop := context.AfterFunc(ctx, func() { link.Close() })
-	defer stop()
-	for {
-		f, err := r.Read()
-		switch {
-		case err != nil:
-			return nil, err
-		case f.Kind == wire.Heartbeat:
-			continue
-		case f.Kind != wire.Control:
-			return nil, fmt.Errorf("first frame is of kind %d", f.Kind)
-		}
-		m, err := wire.Decode(f)
-		if err == nil && m.Hello == nil {
-			err = errors.New("first message is no hello")
-		}
-		return m.Hello, err
+	f, err := r.Read()
+	for err == nil && f.Kind == wire.Heartbeat {
+		f, err = r.Read()
 	}
+	if !late.Stop() {
+		return nil, lateError(limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if f.Kind != wire.Control {
+		return nil, fmt.Errorf("%w: its first frame is of kind %d", errPeer, f.Kind)
+	}
+	m, err := wire.Decode(f)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", errPeer, err)
+	}
+	return m.Hello, checkHello(m.Hello)
 }
 
-// whyGone says how the stream ended. agentDied: the connection may still carry a sweep.
-func (h *host) whyGone(ctx context.Context, err error) (why string, agentDied bool) {
-	ctx, cancel := context.WithTimeout(ctx, dropGrace)
-	defer cancel()
-	end := h.link.Wait(ctx)
+// lateError is a hello that has not come within so long.
+type lateError time.Duration
+
+func (e lateError) Error() string { return fmt.Sprintf("nothing came within %v", time.Duration(e)) }
+
+// checkHello refuses a hello with which a layout could not be made.
+func checkHello(h *wire.Hello) error {
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		if end == nil {
-			return "gorun's agent ended early" + stderrOf(h.link), true
-		}
-		return fmt.Sprintf("gorun's agent was lost: %v%s", end, stderrOf(h.link)), true
+	case h == nil:
+		return fmt.Errorf("%w: its first message is no hello", errPeer)
+	case h.Cores < 1 || h.Cores > MaxRanks || h.GPUs < 0 || h.GPUs > MaxRanks || h.Port < 0 || h.Port > 65535:
+		return fmt.Errorf("%w: hello with %d cores, %d GPUs, port %d", errPeer, h.Cores, h.GPUs, h.Port)
+	}
+	return nil
+}
+
+// whyGone says how the stream ended that should not have.
+func (h *host) whyGone(err error) string {
+	_, late := errors.AsType[lateError](err)
+	if late || errors.Is(err, errPeer) {
+		return err.Error() + stderrOf(h.link)
+	}
+	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Sprintf("link lost: %v%s", err, stderrOf(h.link))
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, exitPatience)
+	defer cancel()
+	switch end := h.link.Wait(ctx); {
+	case end == nil:
+		return "gorun's agent ended early" + stderrOf(h.link)
+	case ctx.Err() != nil:
+		return "gorun's agent closed its stream" + stderrOf(h.link)
 	default:
-		return fmt.Sprintf("link lost: %v%s", err, stderrOf(h.link)), true
+		return fmt.Sprintf("gorun's agent was lost: %v%s", end, stderrOf(h.link))
 	}
 }
 

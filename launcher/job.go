@@ -9,6 +9,7 @@
 package launcher
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"os"
@@ -52,13 +53,21 @@ type Job struct {
 	OutputDir string // one file per rank and stream instead of stdout and stderr; "" for none
 
 	Timeout        time.Duration // of the whole job, from the start of the ranks; 0: none
-	Grace          time.Duration // between TERM and KILL
-	ConnectTimeout time.Duration // per host: resolve, connect, key exchange, authentication, agent
-	LostAfter      time.Duration // silence after which a host is lost
-	Fanout         int           // connections being made at once
+	Grace          time.Duration // between TERM and KILL; 0: KILL at once
+	ConnectTimeout time.Duration // per host: resolve, connect, key exchange, authentication, agent; 0: the default
+	LostAfter      time.Duration // silence after which a host is lost; 0: the default
+	Fanout         int           // connections being made at once; 0: the default
 	KeepGoing      bool          // a failed rank does not stop the others
 
 	AcceptNewHostKeys bool
+}
+
+// filled returns the job with defaults for the limits that may not be 0.
+func (j Job) filled() Job {
+	j.ConnectTimeout = cmp.Or(j.ConnectTimeout, DefaultConnectTimeout)
+	j.LostAfter = cmp.Or(j.LostAfter, DefaultLostAfter)
+	j.Fanout = cmp.Or(j.Fanout, DefaultFanout)
+	return j
 }
 
 // App is a program with its arguments, run by NP ranks.

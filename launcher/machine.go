@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"syscall"
@@ -61,7 +62,7 @@ type event struct {
 // lostEvent: a host's stream ended, or fell silent, before its Done.
 type lostEvent struct {
 	why   string
-	sweep bool // the agent is gone but the connection may live
+	sweep bool // its agent has ended, or must be ended, but the connection may live
 }
 
 // sweptEvent: the second session has ended.
@@ -92,22 +93,26 @@ type machine struct {
 	phase  phase
 	layout Layout
 
-	grace         time.Duration
-	prepareLimit  time.Duration // for every host to answer its plan
-	keepGoing     bool
-	fatal         bool // the job must stop: no new phase begins
-	hostFailures  []HostFailure
-	prepare       []PrepareFailure
-	planErr       error
-	signal        syscall.Signal // the first one that ends the job
-	signalled     int            // how often the user asked for the end
-	timeout       bool
-	stdoutClosed  bool
-	lostHosts     []string
-	killed        []int
-	left          []string
-	stopRequested bool // Stop is out
-	forced        bool // and it was repeated without grace
+	grace        time.Duration
+	prepareLimit time.Duration // for every host to answer its plan
+	keepGoing    bool
+	waits        waits
+
+	begun    bool // Start is out: ranks may run
+	stopping bool // Stop is out: no new phase begins
+	killing  bool // and it gave no grace
+	forced   bool // the agents have been told twice; they are given up next
+
+	hostFailures []HostFailure // hosts that could not be used; nothing was started then
+	prepare      []PrepareFailure
+	planErr      error
+	signal       syscall.Signal // by which the user ended the job
+	signalled    int            // how often the user asked for the end
+	timeout      bool
+	stdoutClosed bool
+	lostHosts    []string
+	killed       []int
+	left         []string
 }
 
 type machineHost struct {
@@ -115,8 +120,9 @@ type machineHost struct {
 	state hostState
 }
 
-func newMachine(names []string, grace, prepareLimit time.Duration, keepGoing bool) *machine {
-	m := &machine{phase: phaseConnecting, grace: grace, prepareLimit: prepareLimit, keepGoing: keepGoing}
+// newMachine is a machine for a job on the named hosts, which are being dialled.
+func newMachine(names []string, job Job, w waits) *machine {
+	m := &machine{phase: phaseConnecting, grace: job.Grace, prepareLimit: job.ConnectTimeout, keepGoing: job.KeepGoing, waits: w}
 	for _, n := range names {
 		m.hosts = append(m.hosts, machineHost{name: n, state: hostDialing})
 	}
@@ -138,11 +144,11 @@ func (m *machine) step(e event) []action {
 		out = m.place(*e.planned)
 	case e.planErr != nil:
 		m.planErr = e.planErr
-		out = m.stop(0)
+		out = m.stop()
 	case e.prepared != nil:
-		out = m.hostPrepared(e.host, e.prepared)
+		m.hostPrepared(e.host, e.prepared)
 	case e.started != nil:
-		m.hosts[e.host].state = hostStarted
+		m.hostStarted(e.host)
 	case e.exited != nil:
 		out = m.rankEnded(e.host, e.exited)
 	case e.done != nil:
@@ -154,15 +160,15 @@ func (m *machine) step(e event) []action {
 	case e.silent != 0:
 		out = m.hostIsSilent(e.host, e.silent)
 	case e.signal != 0:
-		out = m.signalled1(e.signal)
-	case e.timeout && !m.stopRequested:
-		m.timeout = true
-		out = m.stop(m.grace)
+		out = m.signalCame(e.signal)
+	case e.timeout:
+		m.timeout = m.timeout || !m.stopping
+		out = m.stop()
 	case e.deadline:
 		out = m.deadlinePassed()
-	case e.stdout && !m.stopRequested:
+	case e.stdout:
 		m.stdoutClosed = true
-		out = m.stop(m.grace)
+		out = m.stop()
 	}
 	return m.settle(out)
 }
@@ -171,26 +177,24 @@ func (m *machine) step(e event) []action {
 func (m *machine) settle(out []action) []action {
 	switch {
 	case m.phase == phaseConnecting && m.none(hostDialing):
-		if m.fatal || len(m.hostFailures) > 0 {
+		if m.stopping || len(m.hostFailures) > 0 {
+			out = append(out, m.stop()...)
 			m.phase = phaseStopping
-			return m.settleStop(append(out, m.stop(0)...))
+			break
 		}
 		m.phase = phasePreparing
-		return append(out, action{plan: true}, action{timer: m.prepareLimit})
-	case m.phase == phasePreparing && !m.fatal && len(m.ranks) > 0 && m.none(hostUp):
+		out = append(out, action{timer: m.prepareLimit}, action{plan: true})
+	case m.phase == phasePreparing && !m.stopping && len(m.ranks) > 0 && m.none(hostUp):
 		if len(m.prepare) > 0 {
-			return m.settleStop(append(out, m.stop(0)...))
+			out = append(out, m.stop()...)
+			break
 		}
-		m.phase = phaseRunning
+		m.phase, m.begun = phaseRunning, true
 		out = append(out, action{timer: never}, action{limit: true})
-		return append(out, m.toAll(wire.Message{Start: &wire.Start{}})...)
+		out = append(out, m.toAll(wire.Message{Start: &wire.Start{}})...)
 	case m.phase == phaseRunning && m.ended == len(m.ranks):
-		return m.settleStop(append(out, m.stop(m.grace)...))
+		out = append(out, m.stop()...)
 	}
-	return m.settleStop(out)
-}
-
-func (m *machine) settleStop(out []action) []action {
 	if m.phase == phaseStopping && m.none(hostDialing, hostUp, hostPrepared, hostStarted, hostSweeping) {
 		m.phase = phaseOver
 	}
@@ -222,7 +226,7 @@ func (m *machine) hostCameUp(i int) []action {
 		return nil
 	}
 	m.hosts[i].state = hostUp
-	if m.stopRequested { // its dialling was cancelled too late: its link closes, and the agent ends with it
+	if m.stopping { // its dialling was cancelled too late: its link closes, and the agent ends with it
 		m.hosts[i].state = hostDone
 	}
 	return nil
@@ -230,7 +234,7 @@ func (m *machine) hostCameUp(i int) []action {
 
 func (m *machine) hostDidNotCome(i int, err error) []action {
 	m.hosts[i].state = hostFailed
-	if !m.stopRequested {
+	if !m.stopping {
 		m.hostFailures = append(m.hostFailures, HostFailure{Host: m.hosts[i].name, Err: err})
 	}
 	return nil
@@ -247,25 +251,31 @@ func (m *machine) place(l Layout) []action {
 	for i, n := range l.Count {
 		if n == 0 {
 			m.hosts[i].state = hostDone
-			out = append(out, action{host: i, drop: true})
+			out = append(out, action{host: i, send: &wire.Message{Stop: &wire.Stop{}}}, action{host: i, drop: true})
 		}
 	}
 	return out
 }
 
-func (m *machine) hostPrepared(i int, p *wire.Prepared) []action {
-	if m.hosts[i].state == hostUp {
-		m.hosts[i].state = hostPrepared
+func (m *machine) hostPrepared(i int, p *wire.Prepared) {
+	if m.hosts[i].state != hostUp || len(m.ranks) == 0 {
+		return // it cannot be prepared twice, or without a plan
 	}
+	m.hosts[i].state = hostPrepared
 	for _, f := range p.Failures {
 		m.prepare = append(m.prepare, PrepareFailure{Host: m.hosts[i].name, Rank: f.Rank, Code: f.Code, Text: f.Text})
 	}
-	return nil
+}
+
+func (m *machine) hostStarted(i int) {
+	if m.begun && m.hosts[i].state == hostPrepared {
+		m.hosts[i].state = hostStarted
+	}
 }
 
 func (m *machine) rankEnded(host int, x *wire.Exited) []action {
-	if x.Rank < 0 || x.Rank >= len(m.ranks) || m.layout.Ranks[x.Rank].Host != host || m.ranks[x.Rank].State != StateWaiting {
-		return nil // a confused agent cannot end another host's rank, or one twice
+	if !m.begun || x.Rank < 0 || x.Rank >= len(m.ranks) || m.layout.Ranks[x.Rank].Host != host || m.ranks[x.Rank].State != StateWaiting {
+		return nil // a confused agent cannot end another host's rank, one twice, or one that was not started
 	}
 	r := &m.ranks[x.Rank]
 	r.Code, r.Signal, r.Core, r.Text, r.At = x.Code, x.Signal, x.Core, x.Text, x.At
@@ -280,8 +290,8 @@ func (m *machine) rankEnded(host int, x *wire.Exited) []action {
 	default:
 		r.State = StateExited
 	}
-	if r.failed() && !m.keepGoing && !m.stopRequested {
-		return m.stop(m.grace)
+	if r.failed() && !m.keepGoing {
+		return m.stop()
 	}
 	return nil
 }
@@ -292,8 +302,11 @@ func (m *machine) hostIsDone(i int, d *wire.Done) []action {
 	if !m.live(i) {
 		return nil
 	}
-	if !m.stopRequested {
+	if !m.stopping {
 		return m.hostIsLost(i, &lostEvent{why: "gorun's agent was told to stop there"})
+	}
+	if m.hosts[i].state == hostStarted {
+		m.loseRanks(i) // those of which it has not said how they ended
 	}
 	m.hosts[i].state = hostDone
 	m.killed = append(m.killed, d.Killed...)
@@ -303,28 +316,37 @@ func (m *machine) hostIsDone(i int, d *wire.Done) []action {
 	return []action{{host: i, drop: true}}
 }
 
-// hostIsLost: the ranks of a lost host are lost with it, never "exited".
+// hostIsLost: the ranks of a lost host are lost with it, never "exited". Before any
+// rank was started it is one more host that cannot be used.
 func (m *machine) hostIsLost(i int, l *lostEvent) []action {
 	if !m.live(i) {
 		return nil
 	}
-	m.lostHosts = append(m.lostHosts, fmt.Sprintf("%s: %s", m.hosts[i].name, l.why))
-	m.loseRanks(i)
-	var out []action
-	m.hosts[i].state = hostLost
-	if l.sweep {
-		m.hosts[i].state = hostSweeping
-		out = append(out, action{host: i, sweep: true})
+	h := &m.hosts[i]
+	if m.begun || m.stopping {
+		m.lostHosts = append(m.lostHosts, h.name+": "+l.why)
 	} else {
-		out = append(out, action{host: i, drop: true})
+		m.hostFailures = append(m.hostFailures, HostFailure{Host: h.name, Err: errors.New(l.why)})
 	}
-	if m.phase == phaseRunning && m.keepGoing {
-		return out
+	m.loseRanks(i)
+	h.state = hostLost
+	out := []action{{host: i, drop: true}}
+	if l.sweep {
+		h.state = hostSweeping
+		out = []action{{host: i, sweep: true}}
 	}
-	return append(out, m.stop(m.grace)...)
+	if m.phase == phaseConnecting || (m.phase == phaseRunning && m.keepGoing) {
+		return out // the other hosts are waited for
+	}
+	return append(out, m.stop()...)
 }
 
+// loseRanks gives up the ranks of a host that will not say how they ended. Those
+// that were not started wait for ever.
 func (m *machine) loseRanks(host int) {
+	if !m.begun {
+		return
+	}
 	for r, p := range m.layout.Ranks {
 		if p.Host == host && m.ranks[r].State == StateWaiting {
 			m.ranks[r].State = StateLost
@@ -338,7 +360,7 @@ func (m *machine) hostIsSwept(i int, s *sweptEvent) []action {
 		return nil
 	}
 	m.hosts[i].state = hostLost
-	if s.err != nil {
+	if s.err != nil && m.begun {
 		m.left = append(m.left, fmt.Sprintf("%s: cannot tell whether processes of the job are left: %v", m.hosts[i].name, s.err))
 	}
 	return []action{{host: i, drop: true}}

@@ -72,12 +72,18 @@ type scripted struct {
 func (s *scripted) line(line string) []string {
 	f := strings.Fields(line)
 	switch f[0] {
-	case "hosts": // hosts NAME... [keep-going]
-		keep := f[len(f)-1] == "keep-going"
-		if keep {
-			f = f[:len(f)-1]
+	case "hosts": // hosts NAME... [keep-going] [no-grace]
+		keep, grace := false, 6*time.Second
+		for ; ; f = f[:len(f)-1] {
+			if last := f[len(f)-1]; last == "keep-going" {
+				keep = true
+			} else if last == "no-grace" {
+				grace = 0
+			} else {
+				break
+			}
 		}
-		s.m = newMachine(f[1:], 6*time.Second, 20*time.Second, keep)
+		s.m = newMachine(f[1:], Job{Grace: grace, ConnectTimeout: 20 * time.Second, KeepGoing: keep}, defaultWaits())
 		return nil
 	case "result":
 		return s.result()

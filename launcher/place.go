@@ -27,19 +27,23 @@ type Place struct {
 // Size is the number of ranks.
 func (l Layout) Size() int { return len(l.Ranks) }
 
-// Place lays the job's ranks out over the offers, host by host in their order. It
-// returns a *SlotsError when they do not fit, and is a pure function.
+// Place lays the job's ranks out over the offers, host by host in their order. A host
+// without slots gets none, whatever else is asked for. It returns a *SlotsError when
+// they do not fit, and is a pure function.
 func (j Job) Place(offers []Offer) (Layout, error) {
 	capacity := make([]int, len(offers))
 	for i, o := range offers {
-		capacity[i] = o.Slots
-		if j.PerHost > 0 && o.Slots > 0 { // a host with slots=0 is left out
-			capacity[i] = j.PerHost
+		capacity[i] = min(o.Slots, MaxRanks+1)
+		if j.PerHost > 0 && o.Slots > 0 {
+			capacity[i] = min(j.PerHost, MaxRanks+1)
 		}
 	}
 	need, err := j.ranksWanted(capacity)
 	if err != nil {
 		return Layout{}, err
+	}
+	if need > MaxRanks {
+		return Layout{}, j.slotsError(need, offers)
 	}
 	count, left := fill(need, capacity)
 	if left > 0 && j.PerHost == 0 {
@@ -102,6 +106,8 @@ func (j Job) spread(count []int, left int, offers []Offer) int {
 // limit is the most ranks that o may get in this job.
 func (j Job) limit(o Offer) int {
 	switch {
+	case o.Slots == 0:
+		return 0
 	case !j.Oversubscribe:
 		return o.Limit
 	case o.Max > 0:

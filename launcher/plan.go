@@ -3,7 +3,7 @@ package launcher
 import (
 	"fmt"
 	"net"
-	"time"
+	"net/netip"
 
 	"gorun/envsync"
 	"gorun/hostfile"
@@ -53,59 +53,96 @@ func offer(h hostfile.Host, hello *wire.Hello) (o Offer, ok bool) {
 // thisMachine is the File of the host that stands for "no host was named".
 const thisMachine = "this machine"
 
+// neededHosts are the hosts to connect to: those that get ranks if the list tells
+// every host's slots, else all. No host means this machine.
+func (j Job) neededHosts() ([]hostfile.Host, error) {
+	if len(j.Hosts) == 0 {
+		return []hostfile.Host{{Name: "localhost", Slots: -1, File: thisMachine}}, nil
+	}
+	var offers []Offer
+	for _, h := range j.Hosts {
+		o, ok := offer(h, nil)
+		if !ok {
+			return j.Hosts, nil
+		}
+		offers = append(offers, o)
+	}
+	layout, err := j.Place(offers)
+	if err != nil {
+		return nil, err
+	}
+	var needed []hostfile.Host
+	for i, h := range j.Hosts {
+		if layout.Count[i] > 0 {
+			needed = append(needed, h)
+		}
+	}
+	return needed, nil
+}
+
 // site is what the plans need of the hosts beside their names.
 type site struct {
 	addrs []string // by host
 	ports []int
 }
 
+// peer is one host as the choice of addresses sees it.
+type peer struct {
+	name  string
+	hello *wire.Hello
+	local bool // it is this machine, and SSH_CONNECTION there is of another connection
+}
+
 // survey chooses every host's address. All hosts without a fitting one are named.
-func survey(hosts []hostfile.Host, hellos []*wire.Hello, layout Layout, iface, spec string) (site, error) {
-	s := site{addrs: make([]string, len(hosts)), ports: make([]int, len(hosts))}
+func survey(peers []peer, layout Layout, iface, spec string) (site, error) {
+	s := site{addrs: make([]string, len(peers)), ports: make([]int, len(peers))}
 	used := 0
 	for _, n := range layout.Count {
 		used += min(n, 1)
 	}
 	var bad []HostFailure
-	for i, h := range hosts {
+	for i, p := range peers {
 		if layout.Count[i] == 0 {
 			continue
 		}
-		s.ports[i] = hellos[i].Port
+		s.ports[i] = p.hello.Port
 		if used == 1 && iface == "" {
 			s.addrs[i] = loopback
 			continue
 		}
-		hello := *hellos[i]
-		if hello.SSHServer == "" && hello.RouteAddr == "" {
-			hello.RouteAddr = routeTo(hellos, i)
+		hello := *p.hello
+		if p.local {
+			hello.SSHServer, hello.RouteAddr = "", routeTo(peers, i)
 		}
 		addr, err := hostAddr(hello, iface, spec)
 		if err != nil {
-			bad = append(bad, HostFailure{Host: h.Name, Err: err})
+			bad = append(bad, HostFailure{Host: p.name, Err: err})
 		}
 		s.addrs[i] = addr
 	}
 	if bad != nil {
-		return s, &HostsError{Hosts: bad, Good: len(hosts) - len(bad)}
+		return s, &HostsError{Hosts: bad, Good: len(peers) - len(bad)}
 	}
 	return s, nil
 }
 
 // routeTo is the source address of this machine on its way to another host: the
 // local host has no ssh connection that would tell. A UDP connect sends nothing.
-func routeTo(hellos []*wire.Hello, self int) string {
-	for i, h := range hellos {
-		if i == self || h == nil || h.SSHServer == "" {
+func routeTo(peers []peer, self int) string {
+	for i, p := range peers {
+		if i == self || p.hello == nil {
 			continue
 		}
-		c, err := net.DialTimeout("udp", net.JoinHostPort(h.SSHServer, "9"), time.Second)
+		to, err := netip.ParseAddr(p.hello.SSHServer)
+		if err != nil || to.IsLoopback() {
+			continue
+		}
+		c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9)))
 		if err != nil {
 			continue
 		}
-		addr := c.LocalAddr().(*net.UDPAddr).IP.String()
-		c.Close()
-		return addr
+		defer c.Close()
+		return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().WithZone("").String()
 	}
 	return ""
 }
@@ -119,6 +156,7 @@ type planner struct {
 	layout Layout
 	site   site
 	env    []envsync.Var // the job map
+	digest string        // of env
 }
 
 // plan is what host h is told.
@@ -152,7 +190,7 @@ func (p *planner) rankEnv(rank int) []envsync.Var {
 	vars := envsync.RankVars(envsync.RankInfo{
 		JobID: p.id, Rank: rank, Size: p.layout.Size(), Local: place.Local, LocalSize: p.layout.Count[place.Host],
 		Node: p.node(place.Host), Nodes: p.nodes(), MasterAddr: p.site.addrs[first], MasterPort: p.site.ports[first],
-		Backend: p.job.Backend, EnvDigest: envsync.Digest(texts(p.env)), Dir: "/tmp/gorun-" + p.id,
+		Backend: p.job.Backend, EnvDigest: p.digest, Dir: "/tmp/gorun-" + p.id,
 	})
 	return append(vars, envsync.Var{Name: "GORUN_HOST_ADDR", Value: p.site.addrs[place.Host], Origin: "gorun"})
 }

@@ -31,7 +31,7 @@ type Result struct {
 // HostResult is one host of a Result.
 type HostResult struct {
 	Name  string `json:"name"`
-	Slots int    `json:"slots"`
+	Slots int    `json:"slots"` // -1: not known
 	Ranks int    `json:"ranks"`
 }
 

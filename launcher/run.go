@@ -6,23 +6,16 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
-	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"gorun/envsync"
-	"gorun/hostfile"
 	"gorun/launcher/output"
 	"gorun/launcher/transport"
 	"gorun/launcher/wire"
 	"gorun/rendezvous"
-)
-
-// Times of the head's liveness checks.
-const (
-	heartbeatEvery = 2 * time.Second
-	silentAfter    = 10 * time.Second // then one line names the host
 )
 
 // run is one job under way. Its loop owns everything that is not said to be shared.
@@ -37,21 +30,24 @@ type run struct {
 	hosts  []*host
 	m      *machine
 	dialer *transport.Dialer
-	post   chan func() // what the hosts' goroutines want done by the loop
+	out    *output.Merger // gorun's own lines, and the ranks' once they are placed
 
-	trouble chan func() // the same of the merger's; room for its two calls in a job's life
+	post    chan func()    // what the hosts' goroutines want done by the loop
+	trouble chan func()    // the same of the merger's, which must not wait; room for its two calls in a job's life
+	over    chan struct{}  // closed when the loop has ended
+	aside   sync.WaitGroup // goroutines that the loop has started
 
 	// Set when the job is placed; read by the hosts' goroutines through placed.
 	placed atomic.Pointer[placement]
 	engine *rendezvous.Engine
 	stdin  *stdinPump
 
-	started  time.Time     // of the ranks
-	paused   time.Duration // for which the job has been suspended, in all
-	deadline *time.Timer   // of the machine's current wait
-	limit    *time.Timer   // of the ranks' run; stopped if there is none
-	limitEnd time.Time
-	outErr   atomic.Pointer[string] // the first output that could not be written
+	started    time.Time              // of the ranks
+	paused     time.Duration          // for which the job has been suspended, in all
+	deadline   *alarm                 // of the machine's current wait
+	limit      *alarm                 // of the ranks' run; off if there is none
+	outErr     atomic.Pointer[string] // the first output that could not be written
+	pipeClosed atomic.Bool            // stdout was closed by its reader
 }
 
 // placement is what is known once the ranks have places. It does not change.
@@ -63,36 +59,36 @@ type placement struct {
 	credit *creditBook
 }
 
+// has reports whether rank runs on host h.
+func (p *placement) has(h, rank int) bool {
+	return p != nil && rank >= 0 && rank < p.layout.Size() && p.layout.Ranks[rank].Host == h
+}
+
 // Run carries the job out and returns when it is over and every host that can be
 // reached is clean. The result is nil only if nothing was tried. Errors are a
 // *HostsError, *SlotsError, *PrepareError, one of envsync's, or trouble on this
 // machine; a job whose ranks fail is a result, not an error. When ctx ends, the job
 // is stopped as by SIGTERM.
 func Run(ctx context.Context, job Job, io IO) (*Result, error) {
-	r, err := newRun(job, io)
+	r, err := newRun(job, io, defaultWaits())
 	if err != nil {
 		return nil, err
 	}
-	defer r.dialer.Close()
-	r.dialAll(ctx)
-	r.loop(ctx)
-	r.finish()
-	return r.result(), r.failure()
+	return r.follow(ctx)
 }
 
 // newRun checks what can be checked without a connection.
-func newRun(job Job, io IO) (*run, error) {
-	r := &run{job: job, io: io, began: time.Now(), post: make(chan func(), 256), trouble: make(chan func(), 2)}
-	r.id, r.secret = newID(), make([]byte, 32)
+func newRun(job Job, io IO, w waits) (*run, error) {
+	r := &run{
+		job: job.filled(), io: io, id: newID(), secret: make([]byte, 32), began: time.Now(),
+		post: make(chan func(), 256), trouble: make(chan func(), 2), over: make(chan struct{}),
+	}
 	rand.Read(r.secret)
 	env, notes, err := job.Env.Build()
 	if err != nil {
 		return nil, err
 	}
 	r.env = env
-	for _, n := range notes {
-		r.note(n.Level, n.Text)
-	}
 	if err := checkSizes(job.Apps, env); err != nil {
 		return nil, err
 	}
@@ -102,42 +98,39 @@ func newRun(job Job, io IO) (*run, error) {
 	}
 	var names []string
 	for i, h := range hosts {
-		r.hosts = append(r.hosts, &host{index: i, spec: h, ended: make(chan struct{})})
+		r.hosts = append(r.hosts, newHost(i, h))
 		names = append(names, h.Name)
 	}
-	r.m = newMachine(names, job.Grace, job.ConnectTimeout, job.KeepGoing)
-	r.dialer, err = transport.New(transport.Options{
+	r.m = newMachine(names, r.job, w)
+	if r.dialer, err = r.newDialer(); err != nil {
+		return nil, err
+	}
+	if r.out, err = output.New(output.Options{Stderr: io.Stderr, StderrTerminal: io.StderrTerminal}); err != nil {
+		return nil, err
+	}
+	for _, n := range notes {
+		r.note(n.Level, n.Text)
+	}
+	return r, nil
+}
+
+func (r *run) newDialer() (*transport.Dialer, error) {
+	job, io := r.job, r.io
+	return transport.New(transport.Options{
 		ConnectTimeout: job.ConnectTimeout, AcceptNewHostKeys: job.AcceptNewHostKeys, Home: io.Home, User: io.User,
 		AgentSocket: os.Getenv("SSH_AUTH_SOCK"), Prompt: io.Prompt, Self: io.Exe, JobID: r.id, Logger: io.Log, Fanout: job.Fanout,
 	})
-	return r, err
 }
 
-// neededHosts are the hosts to connect to: those that get ranks if the list tells
-// every host's slots, else all. No host means this machine.
-func (j Job) neededHosts() ([]hostfile.Host, error) {
-	if len(j.Hosts) == 0 {
-		return []hostfile.Host{{Name: "localhost", Slots: -1, File: thisMachine}}, nil
+// follow follows the job to its end.
+func (r *run) follow(ctx context.Context) (*Result, error) {
+	defer r.dialer.Close()
+	for _, h := range r.hosts {
+		go h.serve(r.dialer, r)
 	}
-	var offers []Offer
-	for _, h := range j.Hosts {
-		o, ok := offer(h, nil)
-		if !ok {
-			return j.Hosts, nil
-		}
-		offers = append(offers, o)
-	}
-	layout, err := j.Place(offers)
-	if err != nil {
-		return nil, err
-	}
-	var needed []hostfile.Host
-	for i, h := range j.Hosts {
-		if layout.Count[i] > 0 {
-			needed = append(needed, h)
-		}
-	}
-	return needed, nil
+	r.loop(ctx)
+	r.finish(ctx)
+	return r.result(), r.failure()
 }
 
 func newID() string {
@@ -146,23 +139,22 @@ func newID() string {
 	return hex.EncodeToString(b)
 }
 
-func (r *run) now() time.Duration { return time.Since(r.began) }
-
-func (r *run) dialAll(ctx context.Context) {
-	for _, h := range r.hosts {
-		hctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		h.cancel = cancel
-		go h.serve(hctx, r.dialer, r.job.ConnectTimeout, r.now, r)
+// tell has the loop call f. It may block for a short time, and drops f when the loop
+// has ended.
+func (r *run) tell(f func()) {
+	select {
+	case r.post <- f:
+	case <-r.over:
 	}
 }
 
 // loop runs until the machine is over. Nothing in it blocks.
 func (r *run) loop(ctx context.Context) {
-	beat := time.NewTicker(heartbeatEvery)
+	beat := time.NewTicker(r.m.waits.beat)
 	defer beat.Stop()
-	r.deadline, r.limit = stoppedTimer(), stoppedTimer()
-	defer r.deadline.Stop()
-	defer r.limit.Stop()
+	r.deadline, r.limit = newAlarm(), newAlarm()
+	defer r.deadline.off()
+	defer r.limit.off()
 	for r.m.phase != phaseOver {
 		store, stopStore := r.storeTimer()
 		select {
@@ -178,6 +170,7 @@ func (r *run) loop(ctx context.Context) {
 		case <-r.deadline.C:
 			r.deadlinePassed()
 		case <-r.limit.C:
+			r.limit.off()
 			r.step(event{timeout: true})
 		case <-beat.C:
 			r.heartbeat()
@@ -186,12 +179,6 @@ func (r *run) loop(ctx context.Context) {
 		}
 		stopStore()
 	}
-}
-
-func stoppedTimer() *time.Timer {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
 }
 
 // storeTimer fires when a request in the store reaches its deadline.
@@ -219,9 +206,10 @@ func (r *run) signalled(s os.Signal) {
 func (r *run) deadlinePassed() {
 	p := r.placed.Load()
 	if p != nil && p.credit.pending() > 0 && r.m.patient() {
-		r.deadline.Reset(stopSlack)
+		r.deadline.set(r.m.waits.stop)
 		return
 	}
+	r.deadline.off()
 	r.step(event{deadline: true})
 }
 
@@ -236,10 +224,10 @@ func (r *run) heartbeat() {
 		switch silence := now - time.Duration(h.heard.Load()); {
 		case silence > r.job.LostAfter:
 			r.step(event{host: h.index, lost: &lostEvent{why: fmt.Sprintf("silent for %v", silence.Round(time.Second))}})
-		case silence > silentAfter && !h.said:
+		case silence > r.m.waits.silent && !h.said:
 			h.said = true
 			r.step(event{host: h.index, silent: silence})
-		case silence < silentAfter:
+		case silence < r.m.waits.silent:
 			h.said = false
 		}
 	}
@@ -266,19 +254,16 @@ func (r *run) do(a action) {
 	case a.send != nil:
 		r.send(h, *a.send)
 	case a.drop:
-		wait := time.Duration(0)
-		if r.m.hosts[a.host].state == hostDone {
-			wait = dropGrace
-		}
-		h.drop(wait)
+		r.drop(h)
 	case a.sweep:
+		r.forget(h)
 		r.sweep(h)
 	case a.say != "":
 		r.say(a.say)
 	case a.timer == never:
-		r.deadline.Stop()
+		r.deadline.off()
 	case a.timer != 0:
-		r.deadline.Reset(a.timer)
+		r.deadline.set(a.timer)
 	case a.limit:
 		r.ranksBegin()
 	case a.suspend:
@@ -297,55 +282,84 @@ func (r *run) send(h *host, m wire.Message) {
 func (r *run) ranksBegin() {
 	r.started = time.Now()
 	if r.job.Timeout > 0 {
-		r.limitEnd = r.started.Add(r.job.Timeout)
-		r.limit.Reset(r.job.Timeout)
+		r.limit.set(r.job.Timeout)
+	}
+}
+
+// drop lets a host go. An agent that has said Done, or is told to stop although it
+// has no ranks, closes its stream itself.
+func (r *run) drop(h *host) {
+	r.forget(h)
+	wait := time.Duration(0)
+	if r.m.hosts[h.index].state == hostDone {
+		wait = r.m.waits.drop
+	}
+	h.drop(wait)
+}
+
+// forget ends stdin for the ranks of a host that reads it no more: it must not hold
+// up the others.
+func (r *run) forget(h *host) {
+	if r.stdin == nil {
+		return
+	}
+	for rank, place := range r.m.layout.Ranks {
+		if place.Host == h.index {
+			r.stdin.forget(rank)
+		}
 	}
 }
 
 // sweep removes what an agent that died has left, over the connection it died on.
 func (r *run) sweep(h *host) {
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), stopSlack)
+	r.aside.Go(func() {
+		ctx, cancel := context.WithTimeout(h.ctx, r.m.waits.stop)
 		defer cancel()
 		_, err := h.link.Run(ctx, "agent", "sweep", r.id)
-		r.post <- func() { r.step(event{host: h.index, swept: &sweptEvent{err}}) }
-	}()
+		r.tell(func() { r.step(event{host: h.index, swept: &sweptEvent{err}}) })
+	})
 }
 
 // suspend stops this process once the agents have been told to pause.
 func (r *run) suspend() {
-	for _, h := range r.hosts {
-		if r.m.live(h.index) {
-			told := make(chan struct{})
-			go func() { h.send.SendBulk(wire.Frame{Kind: wire.Heartbeat}); close(told) }()
-			select {
-			case <-told: // bulk goes after what was queued
-			case <-time.After(time.Second):
-			}
-		}
-	}
+	r.flushLinks(time.Second)
 	before := time.Now()
 	r.io.Suspend()
 	took := time.Since(before)
 	r.paused += took
-	if r.limit.Stop() {
-		r.limitEnd = r.limitEnd.Add(took)
-		r.limit.Reset(time.Until(r.limitEnd))
-	}
+	r.limit.shift(took)
+	r.deadline.shift(took)
 	for _, h := range r.hosts {
 		h.heard.Store(int64(r.now()))
 	}
 }
 
-// say writes a line of gorun's own, whole, between the ranks' lines.
-func (r *run) say(text string) {
-	line := "gorun: " + text
-	if p := r.placed.Load(); p != nil {
-		p.out.Line(line)
-		return
+// flushLinks returns when what was queued for the live hosts has been written, or
+// the limit is over.
+func (r *run) flushLinks(limit time.Duration) {
+	late := time.After(limit)
+	told := make(chan struct{}, len(r.hosts))
+	n := 0
+	for _, h := range r.hosts {
+		if r.m.live(h.index) {
+			n++
+			r.aside.Go(func() {
+				h.send.SendBulk(wire.Frame{Kind: wire.Heartbeat}) // bulk goes after what was queued
+				told <- struct{}{}
+			})
+		}
 	}
-	fmt.Fprintln(r.io.Stderr, output.Clean(line))
+	for range n {
+		select {
+		case <-told:
+		case <-late:
+			return
+		}
+	}
 }
+
+// say writes a line of gorun's own, whole, between the ranks' lines.
+func (r *run) say(text string) { r.out.Line("gorun: " + text) }
 
 // note says a warning always and an info line with -v.
 func (r *run) note(level, text string) {
@@ -356,52 +370,3 @@ func (r *run) note(level, text string) {
 		r.say(text)
 	}
 }
-
-// finish ends every goroutine and flushes the ranks' output.
-func (r *run) finish() {
-	for _, h := range r.hosts {
-		h.drop(0)
-	}
-	for _, h := range r.hosts {
-		r.join(h)
-	}
-	if r.stdin != nil {
-		r.stdin.close()
-	}
-	if p := r.placed.Load(); p != nil {
-		ctx, cancel := r.flushLimit()
-		defer cancel()
-		p.out.Close(ctx)
-	}
-}
-
-// join waits for a host's goroutine, which may be posting.
-func (r *run) join(h *host) {
-	for {
-		select {
-		case <-h.ended:
-			return
-		case <-r.post:
-		}
-	}
-}
-
-// flushLimit bounds the last write to a blocked stdout: a user who ended the job, or
-// does so now, does not want to wait for it.
-func (r *run) flushLimit() (context.Context, context.CancelFunc) {
-	if !r.m.patient() {
-		return context.WithTimeout(context.Background(), time.Second)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		select {
-		case <-r.io.Signals:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
-}
-
-// ignoreTTIN keeps a background job from being stopped when it reads the terminal.
-func ignoreTTIN() { signal.Ignore(syscall.SIGTTIN) }

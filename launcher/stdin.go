@@ -19,10 +19,11 @@ const backgroundRetry = time.Second
 // stdinPump copies gorun's stdin to one rank or to all, against the credit their
 // agents grant; it reads nothing that no rank can take. It owns one goroutine.
 type stdinPump struct {
-	in   *os.File
-	send func(rank int, p []byte) error // empty: end of file
-	wake [2]*os.File                    // closing wake[1] ends the goroutine
-	done chan struct{}
+	in     *os.File
+	send   func(rank int, p []byte) error // empty: end of file
+	failed func(error)                    // told when in cannot be read; end of file is sent then
+	wake   [2]*os.File                    // closing wake[1] ends the goroutine
+	done   chan struct{}
 
 	mu     sync.Mutex
 	cond   *sync.Cond
@@ -31,12 +32,12 @@ type stdinPump struct {
 }
 
 // newStdinPump starts copying from in to the given ranks.
-func newStdinPump(in *os.File, ranks []int, send func(rank int, p []byte) error) (*stdinPump, error) {
+func newStdinPump(in *os.File, ranks []int, send func(rank int, p []byte) error, failed func(error)) (*stdinPump, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	p := &stdinPump{in: in, send: send, wake: [2]*os.File{r, w}, done: make(chan struct{}), credit: map[int]int{}}
+	p := &stdinPump{in: in, send: send, failed: failed, wake: [2]*os.File{r, w}, done: make(chan struct{}), credit: map[int]int{}}
 	p.cond = sync.NewCond(&p.mu)
 	for _, rank := range ranks {
 		p.credit[rank] = 0
@@ -63,15 +64,22 @@ func (p *stdinPump) forget(rank int) {
 	p.cond.Signal()
 }
 
-// close ends the goroutine and waits for it.
+// readPatience is how long close waits for a read: another process may have taken the
+// input that was there, and the read cannot be called back.
+const readPatience = time.Second
+
+// close ends the goroutine and waits for it, unless it hangs in a read. Its sends
+// must not block any more.
 func (p *stdinPump) close() {
 	p.mu.Lock()
 	p.closed = true
 	p.cond.Signal()
 	p.mu.Unlock()
 	p.wake[1].Close()
-	<-p.done
-	p.wake[0].Close()
+	select {
+	case <-p.done:
+	case <-time.After(readPatience):
+	}
 }
 
 // room waits until every rank that still reads has credit, and returns the least;
@@ -94,6 +102,7 @@ func (p *stdinPump) room() int {
 
 func (p *stdinPump) run() {
 	defer close(p.done)
+	defer p.wake[0].Close()
 	buf := make([]byte, wire.MaxPayload)
 	for {
 		room := p.room()
@@ -104,9 +113,10 @@ func (p *stdinPump) run() {
 		if err == errEnded {
 			return
 		}
-		if n > 0 || err != nil {
-			p.pass(buf[:n])
+		if err != nil && err != io.EOF {
+			p.failed(err)
 		}
+		p.pass(buf[:n])
 		if err != nil {
 			return
 		}

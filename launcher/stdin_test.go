@@ -57,7 +57,7 @@ func pumpFrom(t *testing.T, ranks ...int) (*stdinPump, *os.File, *receivers) {
 		t.Fatal(err)
 	}
 	rec := newReceivers()
-	p, err := newStdinPump(in, ranks, rec.send)
+	p, err := newStdinPump(in, ranks, rec.send, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,20 +9,53 @@ import (
 	"gorun/launcher/wire"
 )
 
-// stopSlack is how long after the grace an agent may take to confirm that nothing is left.
-const stopSlack = 10 * time.Second
+// waits bound what the head waits for, beside what a Job says. Tests shorten them.
+type waits struct {
+	beat   time.Duration // between heartbeats
+	silent time.Duration // silence after which one line names the host
+	stop   time.Duration // for an agent to confirm the stop, after the grace
+	kill   time.Duration // the same, when nothing was given grace
+	drop   time.Duration // for an agent that has said Done to close its stream
+	flush  time.Duration // for the rest of the output, when somebody ended the job
+}
 
-// killSlack is the same after a kill: nothing is given grace then.
-const killSlack = 5 * time.Second
-
-// stop ends the job on every host that can still be told. It may be called again:
-// a shorter grace shortens the first.
-func (m *machine) stop(grace time.Duration) []action {
-	m.fatal = true
-	if m.stopRequested && grace > 0 {
-		return nil
+func defaultWaits() waits {
+	return waits{
+		beat: 2 * time.Second, silent: 10 * time.Second, stop: 10 * time.Second, kill: 5 * time.Second,
+		drop: 2 * time.Second, flush: time.Second,
 	}
-	m.stopRequested = true
+}
+
+// stop ends the job on every host that can still be told, with the grace if ranks
+// may run. What asks for the end after that changes nothing, but for kill.
+func (m *machine) stop() []action { return m.stopWithin(m.grace) }
+
+func (m *machine) stopWithin(grace time.Duration) []action {
+	switch {
+	case m.stopping:
+		return nil
+	case !m.begun || grace == 0:
+		return m.kill()
+	}
+	return append(m.order(grace), action{timer: grace + m.waits.stop})
+}
+
+// kill ends the job without grace. It may follow a stop and be repeated: an agent
+// that has only output left to send gives that up then. Asking again does not make
+// the wait longer.
+func (m *machine) kill() []action {
+	again := m.killing
+	m.killing = true
+	out := m.order(0)
+	if again {
+		return out
+	}
+	return append(out, action{timer: m.waits.kill})
+}
+
+// order sends the stop, and lets the hosts go that are not reached yet.
+func (m *machine) order(grace time.Duration) []action {
+	m.stopping = true
 	out := m.toAll(wire.Message{Stop: &wire.Stop{Grace: grace}})
 	if m.phase != phaseConnecting {
 		m.phase = phaseStopping
@@ -32,24 +65,23 @@ func (m *machine) stop(grace time.Duration) []action {
 			out = append(out, action{host: i, drop: true})
 		}
 	}
-	slack := stopSlack
-	if grace == 0 {
-		slack = killSlack
-	}
-	return append(out, action{timer: grace + slack})
+	return out
 }
 
-// signalled1 handles a signal to gorun. INT, HUP and QUIT are passed to the ranks,
+// signalCame handles a signal to gorun. INT, HUP and QUIT are passed to the ranks,
 // which get half the grace before TERM; TERM stops at once; a second one kills.
-// USR1, USR2 and CONT only pass; TSTP pauses.
-func (m *machine) signalled1(s syscall.Signal) []action {
+// USR1, USR2 only pass; TSTP pauses.
+func (m *machine) signalCame(s syscall.Signal) []action {
 	switch s {
 	case syscall.SIGUSR1, syscall.SIGUSR2:
 		if m.phase != phaseRunning {
-			return []action{{say: fmt.Sprintf("no rank runs yet: %s is dropped", signalName(s))}}
+			return []action{{say: fmt.Sprintf("no rank runs: %s is dropped", signalName(s))}}
 		}
 		return m.toAll(wire.Message{Signal: &wire.Signal{Num: int(s)}})
 	case syscall.SIGTSTP:
+		if len(m.ranks) == 0 { // agents without a plan know no pause
+			return []action{{suspend: true}}
+		}
 		out := m.toAll(wire.Message{Pause: &wire.Pause{On: true}})
 		out = append(out, action{suspend: true})
 		return append(out, m.toAll(wire.Message{Pause: &wire.Pause{}})...)
@@ -60,21 +92,35 @@ func (m *machine) signalled1(s syscall.Signal) []action {
 }
 
 func (m *machine) endBySignal(s syscall.Signal) []action {
-	m.signalled++
-	if m.signal == 0 {
-		m.signal = s
-	}
+	m.interrupted(s)
 	switch {
 	case m.signalled > 1:
-		return append(m.sayWaiting("killing"), m.stop(0)...)
+		return append(m.sayWaiting("killing"), m.kill()...)
+	case m.phase == phaseStopping:
+		return m.sayWaiting("stopping")
 	case m.phase != phaseRunning:
-		return m.stop(m.grace)
+		return m.stop()
 	case s == syscall.SIGTERM:
-		return append(m.stop(m.grace), m.sayWaiting("stopping")...)
+		return append(m.stop(), m.sayWaiting("stopping")...)
 	}
 	out := m.toAll(wire.Message{Signal: &wire.Signal{Num: int(s)}})
-	out = append(out, action{timer: m.grace / 2})
+	out = append(out, action{timer: max(m.grace/2, time.Millisecond)})
 	return append(out, m.sayWaiting("stopping")...)
+}
+
+// interrupted notes that the user wants the job to end. That is not why it ends if it
+// was already ending for another reason than that all is done.
+func (m *machine) interrupted(s syscall.Signal) {
+	m.signalled++
+	if m.signal == 0 && (!m.stopping || m.well()) {
+		m.signal = s
+	}
+}
+
+// well reports whether nothing has ended the job before its time.
+func (m *machine) well() bool {
+	return m.first() == nil && m.planErr == nil && len(m.prepare)+len(m.hostFailures)+len(m.lostHosts) == 0 &&
+		!m.timeout && !m.stdoutClosed
 }
 
 // sayWaiting says in one line what the stop waits for.
@@ -88,7 +134,7 @@ func (m *machine) sayWaiting(what string) []action {
 		}
 	}
 	if waiting == 0 {
-		return nil
+		return m.sayCleaning()
 	}
 	var hosts []string
 	for h, n := range byHost {
@@ -103,25 +149,37 @@ func (m *machine) sayWaiting(what string) []action {
 	return []action{{say: fmt.Sprintf("%s %s on %s%s", what, count(waiting, "rank"), someOf(hosts), hint)}}
 }
 
+// sayCleaning is sayWaiting when no rank runs.
+func (m *machine) sayCleaning() []action {
+	var hosts []string
+	for i, h := range m.hosts {
+		if m.live(i) || h.state == hostSweeping {
+			hosts = append(hosts, h.name)
+		}
+	}
+	if len(hosts) == 0 {
+		return nil
+	}
+	return []action{{say: "waiting for " + someOf(hosts) + " to clean up"}}
+}
+
 // deadlinePassed: in the running phase the ranks had their half of the grace after a
 // signal; in the stopping phase everything is killed, then the agents are given up.
 func (m *machine) deadlinePassed() []action {
-	switch m.phase {
-	case phaseRunning:
-		return m.stop(m.grace / 2)
-	case phasePreparing:
+	switch {
+	case m.phase == phaseRunning:
+		return m.stopWithin(m.grace / 2)
+	case m.phase == phasePreparing:
 		for _, h := range m.hosts {
 			if h.state == hostUp {
 				err := fmt.Errorf("reached, but its agent did not prepare the ranks within %v", m.prepareLimit)
 				m.hostFailures = append(m.hostFailures, HostFailure{Host: h.name, Err: err})
 			}
 		}
-		return m.stop(0)
-	case phaseStopping:
-		if !m.forced {
-			m.forced = true
-			return m.stop(0)
-		}
+		return m.stop()
+	case m.begun && !m.forced:
+		m.forced, m.killing = true, true
+		return append(m.order(0), action{timer: m.waits.kill})
 	}
 	return m.giveUp()
 }
@@ -131,29 +189,30 @@ func (m *machine) giveUp() []action {
 	var out []action
 	for i := range m.hosts {
 		h := &m.hosts[i]
-		switch h.state {
-		case hostUp, hostPrepared, hostStarted:
+		switch {
+		case h.state == hostDialing: // its dialling was cancelled; nothing runs there
+		case h.state == hostSweeping && m.begun:
+			m.left = append(m.left, h.name+": the sweep did not end in time")
+		case h.state == hostSweeping:
+		case m.live(i) && m.begun:
 			m.lostHosts = append(m.lostHosts, h.name+": did not confirm the stop")
 			m.left = append(m.left, h.name+": it is not known whether processes of the job are left")
 			m.loseRanks(i)
-		case hostSweeping:
-			m.left = append(m.left, h.name+": the sweep did not end in time")
-		case hostDialing: // its dialling was cancelled; nothing runs there
+		case m.live(i):
+			m.lostHosts = append(m.lostHosts, h.name+": did not confirm the stop; nothing was started there")
 		default:
 			continue
 		}
 		h.state = hostLost
 		out = append(out, action{host: i, drop: true})
 	}
-	if m.phase == phaseConnecting {
-		m.phase = phaseStopping
-	}
+	m.phase = phaseStopping
 	return out
 }
 
 // patient reports whether the job may take as long as the reader of its output does:
 // nobody asked for its end.
-func (m *machine) patient() bool { return m.signal == 0 && !m.timeout && !m.stdoutClosed }
+func (m *machine) patient() bool { return m.signalled == 0 && !m.timeout && !m.stdoutClosed }
 
 // first returns the first failure: the earliest by the ranks' own clocks, and the
 // lowest rank among equals. What gorun's stop ended does not count.

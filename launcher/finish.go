@@ -1,0 +1,117 @@
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"gorun/envsync"
+)
+
+// finish ends every goroutine and writes the rest of the output.
+func (r *run) finish(ctx context.Context) {
+	close(r.over)
+	for _, h := range r.hosts {
+		h.drop(0)
+	}
+	for _, h := range r.hosts {
+		<-h.ended
+	}
+	r.aside.Wait()
+	if r.stdin != nil {
+		r.stdin.close()
+	}
+	r.flush(ctx)
+}
+
+// flush writes the rest of the output. It may wait for a reader of stdout for ever;
+// but a user who ended the job, or does so now, does not want that.
+func (r *run) flush(ctx context.Context) {
+	limited, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if !r.m.patient() {
+		defer time.AfterFunc(r.m.waits.flush, cancel).Stop()
+	}
+	written := make(chan error, 1)
+	go func() { written <- r.out.Close(limited) }()
+	for {
+		select {
+		case err := <-written:
+			if err != nil {
+				text := fmt.Sprintf("output is lost: %v", err)
+				r.outErr.CompareAndSwap(nil, &text)
+			}
+			return
+		case s := <-r.io.Signals:
+			r.signalledLate(s, cancel)
+		case <-ctx.Done():
+			r.m.interrupted(syscall.SIGTERM)
+			cancel()
+			ctx = context.WithoutCancel(ctx)
+		}
+	}
+}
+
+// signalledLate handles a signal that comes when all ranks have ended.
+func (r *run) signalledLate(s os.Signal, cancel context.CancelFunc) {
+	switch s {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
+		r.m.interrupted(s.(syscall.Signal))
+		cancel()
+	case syscall.SIGTSTP:
+		r.io.Suspend()
+	}
+}
+
+// result gathers what is known at the end.
+func (r *run) result() *Result {
+	m := r.m
+	res := &Result{
+		JobID: r.id, Ranks: m.ranks, Killed: m.killed, Left: m.left, Lost: m.lostHosts, Timeout: m.timeout,
+		Signal: int(m.signal), StdoutClosed: r.pipeClosed.Load(), EnvDigest: envsync.Digest(texts(r.env)), Elapsed: r.now(),
+	}
+	for i, h := range r.hosts {
+		o, _ := offer(h.spec, h.hello)
+		hr := HostResult{Name: h.spec.Name, Slots: o.Slots}
+		if len(m.ranks) > 0 {
+			hr.Ranks = m.layout.Count[i]
+		}
+		res.Hosts = append(res.Hosts, hr)
+	}
+	if text := r.outErr.Load(); text != nil {
+		res.OutputError = *text
+	}
+	for _, rank := range m.ranks {
+		if rank.failed() {
+			res.Others++
+		}
+		if rank.State == StateStopped {
+			res.Stopped++
+		}
+	}
+	if first := m.first(); first != nil {
+		res.First, res.Others = first, res.Others-1
+		res.Tail = r.out.Tail(first.Rank)
+	}
+	return res
+}
+
+// failure is the error of a job that never ran.
+func (r *run) failure() error {
+	m := r.m
+	switch {
+	case m.planErr != nil:
+		return m.planErr
+	case len(m.prepare) > 0:
+		e := &PrepareError{Failures: m.prepare}
+		for _, h := range m.hostFailures { // those that failed while the others prepared
+			e.Failures = append(e.Failures, PrepareFailure{Host: h.Host, Rank: -1, Code: codeOurs, Text: h.Err.Error()})
+		}
+		return e
+	case len(m.hostFailures) > 0:
+		return &HostsError{Hosts: m.hostFailures, Good: len(r.hosts) - len(m.hostFailures)}
+	}
+	return nil
+}
