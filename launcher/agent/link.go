@@ -120,7 +120,7 @@ func (a *agent) takePlan(j *job, p *wire.Plan) error {
 	if j != nil {
 		return fmt.Errorf("%w: a second plan", errFrame)
 	}
-	j, err := newJob(p, a.out.Send, a.out.SendBulk)
+	j, err := newJob(p, a.out.Send, a.bulk)
 	if err != nil {
 		return fmt.Errorf("%w: %v", errFrame, err)
 	}

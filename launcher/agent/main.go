@@ -13,8 +13,12 @@ import (
 )
 
 // mostThreads bounds the CPUs that the agent's own goroutines use at once: the
-// host's CPUs are there for the ranks.
-const mostThreads = 4
+// host's CPUs are there for the ranks. It begins with one, which makes a start
+// cheaper, and takes more when its ranks have printed busyAfter bytes.
+const (
+	mostThreads = 4
+	busyAfter   = 1 << 20
+)
 
 // Main is the command "gorun agent", which gorun runs on every host: "NONCE
 // [--remove DIR]" serves one head on stdin and stdout, "sweep JOBID" removes what a
@@ -34,7 +38,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		return exitLost
 	}
 	cfg.Environ, cfg.Log = os.Environ(), stderr
-	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), mostThreads))
+	cfg.Threads = min(runtime.GOMAXPROCS(1), mostThreads)
 	r, w := io.Reader(stdin), io.Writer(stdout)
 	if f, ok := pollable(stdin); ok {
 		r = f

@@ -18,6 +18,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -46,6 +47,7 @@ type Config struct {
 	Exe     string    // path of this binary, for GORUN_EXE
 	Remove  string    // directory to remove at the end: a fallback install directory
 	Environ []string  // the session's environment
+	Threads int       // CPUs to use when the ranks print much; 0: as many as at the start
 	Log     io.Writer // gets a line when the agent ends without being asked to; nil: nobody
 }
 
@@ -67,6 +69,7 @@ type agent struct {
 	read   chan struct{}  // closed when the link's reader has ended
 	grace  atomic.Int64   // the plan's, for a stop of our own
 	lost   atomic.Int64   // the plan's lost-after
+	sent   atomic.Int64   // bytes of output
 	heard  atomic.Int64   // nanoseconds since began, when a frame last came
 	paused atomic.Bool    // the head is suspended
 	job    atomic.Pointer[job]
@@ -137,6 +140,14 @@ func ownProcess() error {
 		return fmt.Errorf("become child subreaper: %w", err)
 	}
 	return nil
+}
+
+// bulk sends a rank's output, on more CPUs once there has been much.
+func (a *agent) bulk(f wire.Frame) error {
+	if n := a.sent.Add(int64(len(f.Payload))); n >= busyAfter && a.cfg.Threads > 1 && n-int64(len(f.Payload)) < busyAfter {
+		runtime.GOMAXPROCS(a.cfg.Threads)
+	}
+	return a.out.SendBulk(f)
 }
 
 // fail is the end of an agent that could not even say hello.
