@@ -26,4 +26,11 @@ func catchPipe() {
 }
 
 // suspend stops this process as ^Z does. It returns when the process is continued.
-func suspend() { syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+func suspend() {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	// Another thread may have to stop the process; this one ran on for a moment.
+	<-continued
+}
