@@ -87,6 +87,7 @@ func encryptOldKey(t *testing.T, name, passphrase string, pub bool) ssh.PublicKe
 	if err != nil {
 		t.Fatal(err)
 	}
+	//lint:ignore SA1019 users have such keys
 	block, err := x509.EncryptPEMBlock(rand.Reader, "EC PRIVATE KEY", der, []byte(passphrase), x509.PEMCipherAES128)
 	if err != nil {
 		t.Fatal(err)
@@ -377,5 +378,39 @@ func TestHangingAgent(t *testing.T) {
 	}
 	if _, err = dial(t, d, s.host()); err != nil {
 		t.Errorf("the next host, without the agent: %v", err)
+	}
+}
+
+// TestRSA: of several host keys known_hosts has the RSA one, and the user's key is RSA
+// too. Neither may be used with SHA-1.
+func TestRSA(t *testing.T) {
+	_, hostKey := newRSA(t)
+	userKey, user := newRSA(t)
+	s := newFakeServer(t, "127.0.0.1:0")
+	s.config = &ssh.ServerConfig{
+		PublicKeyAuthAlgorithms: []string{ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSASHA512},
+		PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			if samePub(key, user.PublicKey()) {
+				return nil, nil
+			}
+			return nil, errors.New("no")
+		},
+	}
+	s.config.AddHostKey(hostKey)
+	s.start() // adds another
+	home, dir := homeWithSSH(t)
+	write(t, filepath.Join(dir, "known_hosts"), knownName(&settings{hostname: "127.0.0.1", port: s.port()})+" "+keyText(hostKey.PublicKey())+"\n", 0o600)
+	for name, socket := range map[string]string{"agent": agentSocket(t, agent.AddedKey{PrivateKey: userKey}), "file": ""} {
+		if name == "file" {
+			block, err := ssh.MarshalPrivateKey(userKey, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir, "id_rsa"), string(pem.EncodeToMemory(block)), 0o600)
+		}
+		d := fakeDialer(t, func(o *Options) { o.Home, o.AgentSocket, o.AcceptNewHostKeys = home, socket, false })
+		if _, err := dial(t, d, s.host()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-func newRSA(t *testing.T) ssh.Signer {
+func newRSA(t *testing.T) (*rsa.PrivateKey, ssh.Signer) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -31,7 +31,7 @@ func newRSA(t *testing.T) ssh.Signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return key, s
 }
 
 func newECDSA(t *testing.T) ssh.Signer {

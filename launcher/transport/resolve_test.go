@@ -106,3 +106,21 @@ func TestThisMachine(t *testing.T) {
 		t.Error("a machine without a name")
 	}
 }
+
+func FuzzGetent(f *testing.F) {
+	f.Add("10.0.0.1       STREAM gpu1.cluster\n10.0.0.1       DGRAM  \nfd00::1 RAW\n")
+	f.Add("fe80::1%eth0\n\n::ffff:1.2.3.4 x\n")
+	f.Fuzz(func(t *testing.T, out string) {
+		addrs := parseGetent(out)
+		seen := map[netip.Addr]bool{}
+		for _, a := range addrs {
+			if !a.IsValid() || seen[a] {
+				t.Errorf("%v: not valid, or twice", a)
+			}
+			seen[a] = true
+		}
+		if got := alternate(slices.Clone(addrs)); len(got) != len(addrs) {
+			t.Errorf("got %d addresses; want %d", len(got), len(addrs))
+		}
+	})
+}
