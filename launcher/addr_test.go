@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"strings"
 	"testing"
 
 	"gorun/launcher/wire"
@@ -45,4 +46,64 @@ func TestHostAddr(t *testing.T) {
 			}
 		})
 	}
+}
+
+// NCCL's grammar, as its documentation and src/misc/socket.cc have it.
+func TestParseIfnames(t *testing.T) {
+	tests := []struct {
+		spec   string
+		match  string
+		others string
+	}{
+		{"eth", "eth eth0 eth1", "ib0 aeth"},
+		{"=eth0", "eth0", "eth01 eth1 eth"},
+		{"eth,ib", "eth0 ib0", "lo"},
+		{"^docker", "eth0 lo", "docker0"},
+		{"^=docker0,lo", "docker00 eth0 lo1", "docker0 lo"},
+		{"", "eth0 lo", ""},
+		{"^", "eth0", ""},
+		{",,eth0,", "eth0 eth01", "lo"},
+		{"=^eth0", "^eth0", "eth0"},
+	}
+	for _, tt := range tests {
+		f := parseIfnames(tt.spec)
+		for name := range strings.FieldsSeq(tt.match) {
+			if !f.match(name) {
+				t.Errorf("%q does not match %s", tt.spec, name)
+			}
+		}
+		for name := range strings.FieldsSeq(tt.others) {
+			if f.match(name) {
+				t.Errorf("%q matches %s", tt.spec, name)
+			}
+		}
+	}
+}
+
+func FuzzParseIfnames(f *testing.F) {
+	for _, spec := range []string{"eth0", "^docker,lo", "=ib0,ib1", "^=x", "", ",", "=", "^^"} {
+		f.Add(spec, "eth0")
+	}
+	f.Fuzz(func(t *testing.T, spec, iface string) {
+		names := parseIfnames(spec)
+		for _, n := range names.names {
+			if n == "" || strings.Contains(n, ",") {
+				t.Errorf("%q: name %q", spec, n)
+			}
+		}
+		exact := parseIfnames("=" + iface)
+		if iface != "" && !strings.Contains(iface, ",") && !exact.match(iface) {
+			t.Errorf("%q does not match itself", iface)
+		}
+		if rest, ok := strings.CutPrefix(spec, "^"); !ok && len(names.names) > 0 && parseIfnames("^"+spec).match(iface) == names.match(iface) {
+			t.Errorf("%q and its opposite agree on %q", spec, iface)
+		} else if ok && parseIfnames(rest).exclude && !strings.HasPrefix(rest, "^") {
+			t.Errorf("%q excludes", rest)
+		}
+		// Whatever is asked for, an address that is chosen is one that is there.
+		hello := wire.Hello{Interfaces: []wire.Interface{{Name: iface, Addrs: []string{"fe80::1", "10.0.0.1", spec}}}}
+		if addr, err := hostAddr(hello, "", spec); err == nil && addr != "10.0.0.1" && addr != spec {
+			t.Errorf("got address %q", addr)
+		}
+	})
 }

@@ -59,9 +59,7 @@ var behaviours = map[string]func(*fake){
 			f.waitStop()
 			f.finish()
 		}, func() {
-			for !f.has("answered") {
-				time.Sleep(time.Millisecond)
-			}
+			f.waitFor("answered")
 			time.Sleep(100 * time.Millisecond) // its answer is to come first
 			f.die()
 		})
@@ -114,9 +112,7 @@ var behaviours = map[string]func(*fake){
 			f.ranks(func(rank int) { f.exit(wire.Exited{Rank: rank, Code: 7}) })
 			f.mark("failed")
 		}, func() {
-			for !f.has("failed") {
-				time.Sleep(time.Millisecond)
-			}
+			f.waitFor("failed")
 			f.exitAll()
 		})
 		f.waitStop()
@@ -160,7 +156,17 @@ var behaviours = map[string]func(*fake){
 		f.waitStop()
 		f.finish()
 	},
-	"echo":        func(f *fake) { f.start(); f.echo() },
+	"echo": func(f *fake) { f.start(); f.echo() },
+	"echo-one": func(f *fake) { // the rank that has stdin
+		f.start()
+		if f.plan.Ranks[0].Stdin {
+			f.echo()
+			return
+		}
+		f.exitAll()
+		f.waitStop()
+		f.finish()
+	},
 	"echo-or-die": func(f *fake) { f.start(); f.on(1, f.die, f.echo) },
 	"reads-nothing": func(f *fake) { // of its stream, though it grants credit for stdin
 		f.start()
@@ -180,6 +186,24 @@ var behaviours = map[string]func(*fake){
 		f.waitStop()
 		f.finish()
 	},
+	"asks-without-ranks": func(f *fake) {
+		f.hello()
+		m := f.message()
+		if m.Plan == nil { // it is told to stop
+			q := rendezvous.Request{ID: 1, Op: "barrier", Key: "b", Missing: []int{0}}
+			f.out.Send(wire.Frame{Kind: wire.Store, Payload: q.Append(nil)})
+			f.mark("asked")
+			f.finish()
+			return
+		}
+		f.waitFor("asked")
+		f.plan = m.Plan
+		f.send(wire.Message{Prepared: &wire.Prepared{}})
+		f.begin()
+		f.exitAll()
+		f.waitStop()
+		f.finish()
+	},
 	"store":   storing,
 	"signals": obeying,
 }
@@ -189,6 +213,13 @@ func (f *fake) answerAndStop() {
 	f.send(wire.Message{Prepared: &wire.Prepared{}})
 	f.waitStop()
 	f.finish()
+}
+
+// waitFor waits for another agent's mark.
+func (f *fake) waitFor(mark string) {
+	for !f.has(mark) {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func (f *fake) has(mark string) bool {

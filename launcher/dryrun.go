@@ -38,7 +38,9 @@ func DryRun(w io.Writer, job Job) error {
 		return err
 	}
 	p := &planner{job: job, id: strings.Repeat("0", 16), hosts: hosts, layout: layout, env: env, digest: envsync.Digest(texts(env))}
-	p.site = site{addrs: make([]string, len(hosts)), ports: make([]int, len(hosts))}
+	for range hosts {
+		p.site.addrs, p.site.ports = append(p.site.addrs, decidedAtLaunch), append(p.site.ports, 1)
+	}
 	for _, n := range notes {
 		if n.Level == "warn" {
 			fmt.Fprintf(w, "warning: %s\n", n.Text)
@@ -109,7 +111,7 @@ func printEnv(w io.Writer, p *planner) {
 		fmt.Fprintf(w, "\nrank %d:\n", rank)
 		for _, v := range p.rankEnv(rank) {
 			switch v.Name {
-			case "MASTER_ADDR", "MASTER_PORT", "GORUN_HOST_ADDR", "GORUN_JOB_ID", "GORUN_STORE":
+			case "MASTER_PORT", "GORUN_JOB_ID", "GORUN_STORE":
 				v.Value = decidedAtLaunch
 			}
 			fmt.Fprintf(w, "  %s\n", envsync.Show(v))

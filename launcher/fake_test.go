@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func fakeMain(args []string) int {
 		}
 		return 0
 	}
-	do := behaviours[name]
+	do := behaviour(name)
 	if name == "no-hail" {
 		f.mark("up")
 		f.hang()
@@ -59,6 +60,14 @@ func fakeMain(args []string) int {
 	do(f)
 	f.out.Close()
 	return 0
+}
+
+// behaviour returns what agents of that name do, nil if there is none.
+func behaviour(name string) func(*fake) {
+	if lie, ok := lies[strings.TrimPrefix(name, "lie-")]; ok {
+		return func(f *fake) { f.lie(lie) }
+	}
+	return behaviours[name]
 }
 
 // mark makes a file of that name, for the test to see.
@@ -155,6 +164,11 @@ func (f *fake) prepare() {
 // start goes as far as having started all ranks.
 func (f *fake) start() {
 	f.prepare()
+	f.begin()
+}
+
+// begin waits for the start and says that it is done.
+func (f *fake) begin() {
 	f.until(func(m wire.Message) bool { return m.Start != nil })
 	f.send(wire.Message{Started: &wire.Started{PIDs: make([]int, len(f.plan.Ranks))}})
 }
@@ -231,7 +245,10 @@ func (f *fake) beats() {
 }
 
 // raw sends bytes that need be no frame.
-func (f *fake) raw(b string) { io.WriteString(f.w, b) }
+func (f *fake) raw(b string) {
+	f.out.SendBulk(wire.Frame{Kind: wire.Heartbeat}) // behind what is queued
+	io.WriteString(f.w, b)
+}
 
 // ask sends a request to the store and returns the reply.
 func (f *fake) ask(q rendezvous.Request) rendezvous.Reply {

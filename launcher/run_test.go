@@ -1,11 +1,15 @@
 package launcher
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"gorun/envsync"
+	"gorun/hostfile"
 )
 
 func rankText(r RankResult) string {
@@ -43,5 +47,90 @@ func TestRunWell(t *testing.T) {
 	}
 	if res.Ranks[2].Host != "127.0.0.1" || res.Ranks[2].Rank != 2 {
 		t.Errorf("rank 2: got %+v", res.Ranks[2])
+	}
+}
+
+func TestLogsOfAgents(t *testing.T) {
+	for _, verbose := range []bool{false, true} {
+		t.Run(fmt.Sprintf("verbose-%v", verbose), func(t *testing.T) {
+			w := newWorld(t, "logs", 1)
+			w.io.Verbose = verbose
+			w.good()
+			if want := `gorun: warning: localhost: a \x1b[1mwarning\nof two lines` + "\n"; !strings.Contains(w.stderr.String(), want) {
+				t.Errorf("stderr: got %q; want %q", w.stderr, want)
+			}
+			if got := strings.Contains(w.stderr.String(), "gorun: localhost: only with -v\n"); got != verbose {
+				t.Errorf("stderr: got %q", w.stderr)
+			}
+		})
+	}
+}
+
+func TestStore(t *testing.T) {
+	w := newWorld(t, "store", 1, 1)
+	w.job.KeepGoing = true
+	w.wantStates(w.good(), "exited 0, exited 0")
+}
+
+// Settings that cannot be are refused before any connection.
+func TestRunRefuses(t *testing.T) {
+	one := []hostfile.Host{{Name: "nowhere.invalid", Slots: 1, File: "hosts", Line: 1}}
+	app := []App{{Args: []string{"app"}, NP: 1}}
+	tests := []struct {
+		name string
+		job  Job
+		want any
+	}{
+		{"setting", Job{Hosts: one, Apps: app, Env: envsync.Policy{Set: []envsync.Setting{{Flag: "-x", Text: "1A=3"}}}}, new(*envsync.SettingError)},
+		{"long-argument", Job{Hosts: one, Apps: []App{{Args: []string{"app", strings.Repeat("x", envsync.MaxString+1)}}}}, new(*envsync.SizeError)},
+		{"slots", Job{Hosts: one, Apps: []App{{Args: []string{"app"}, NP: 2}}}, new(*SlotsError)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			res, err := Run(t.Context(), tt.job, IO{Exe: "/none", Home: t.TempDir(), User: "nobody"})
+			if res != nil || !errors.As(err, tt.want) {
+				t.Errorf("got %v, %v; want a %T", res, err, tt.want)
+			}
+		})
+	}
+}
+
+// Run itself, with the waits that users have.
+func TestRunIsTheWholeJob(t *testing.T) {
+	w := newWorld(t, "well", 1)
+	res, err := Run(t.Context(), w.job, w.io)
+	if err != nil || states(res) != "exited 0" {
+		t.Errorf("got %+v, %v", res, err)
+	}
+}
+
+func TestWarningsOfTheEnvironment(t *testing.T) {
+	w := newWorld(t, "well", 1)
+	w.job.Env = envsync.Policy{Set: []envsync.Setting{{Flag: "-x", Text: "NOT_SET_ANYWHERE"}}}
+	w.good()
+	if got := w.stderr.String(); !strings.HasPrefix(got, "gorun: warning: ") || !strings.Contains(got, "NOT_SET_ANYWHERE") {
+		t.Errorf("stderr: got %q", got)
+	}
+}
+
+func TestOutputDir(t *testing.T) {
+	w := newWorld(t, "prints", 1, 1)
+	w.job.OutputDir = filepath.Join(w.dir, "out")
+	w.good()
+	got, err := os.ReadFile(filepath.Join(w.job.OutputDir, "rank.1.out"))
+	if err != nil || string(got) != "out of 1 on 127.0.0.1\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// A directory that cannot be made is found before anything is started.
+func TestOutputDirCannotBeMade(t *testing.T) {
+	w := newWorld(t, "not-asked", 1)
+	w.job.OutputDir = "/dev/null/out"
+	w.job.Stdin = 0
+	w.stdinOf("x")
+	res, err := w.run()
+	if err == nil || !w.has("done") || len(res.Ranks) != 0 {
+		t.Errorf("got %+v, %v", res, err)
 	}
 }

@@ -2,7 +2,9 @@ package launcher
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -102,5 +104,90 @@ func TestStdinPumpCloses(t *testing.T) {
 			p, _, _ := pumpFrom(t, 0)
 			prepare(p) // close, in the cleanup, must return
 		})
+	}
+}
+
+// stdinOf gives a job a stdin that holds text, and then ends.
+func (w *world) stdinOf(text string) {
+	w.Helper()
+	r, in, err := os.Pipe()
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.io.Stdin = r
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		in.WriteString(text) // fails when the job ends before it has read all
+		in.Close()
+	}()
+	w.Cleanup(func() { r.Close(); <-written })
+}
+
+func TestStdinToRanks(t *testing.T) {
+	long := strings.Repeat("0123456789\n", 1000) // in many windows
+	tests := []struct {
+		name, behaviour string
+		stdin           int
+		ranks           []int
+		copies          int
+		states          string
+	}{
+		{"rank-0", "echo-one", 0, []int{1, 1}, 1, "exited 0, exited 0"},
+		{"rank-1", "echo-one", 1, []int{1, 1}, 1, "exited 0, exited 0"},
+		{"all", "echo", StdinAll, []int{2, 1}, 3, "exited 0, exited 0, exited 0"},
+		{"all-but-a-lost-host", "echo-or-die", StdinAll, []int{1, 1}, 1, "exited 0, lost"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, tt.behaviour, tt.ranks...)
+			w.job.Stdin, w.job.KeepGoing = tt.stdin, true
+			w.stdinOf(long)
+			w.wantStates(w.good(), tt.states)
+			if got := w.stdout.String(); len(got) != tt.copies*len(long) || strings.Count(got, "0123456789\n") != tt.copies*1000 {
+				t.Errorf("got %d bytes; want %d", len(got), tt.copies*len(long))
+			}
+		})
+	}
+}
+
+func TestStdinForNobody(t *testing.T) {
+	w := newWorld(t, "well", 1, 1)
+	w.job.Stdin = 2
+	w.stdinOf("x")
+	_, err := w.run()
+	e, ok := errors.AsType[*StdinError](err)
+	if !ok || e.Rank != 2 || e.Size != 2 || e.Error() != "--stdin 2: the job has ranks 0 to 1" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A terminal or file that cannot be read costs a line, and is an end of file.
+func TestStdinThatCannotBeRead(t *testing.T) {
+	w := newWorld(t, "echo", 1)
+	w.job.Stdin = 0
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	w.io.Stdin = dir
+	w.wantStates(w.good(), "exited 0")
+	if want := "gorun: warning: standard input cannot be read: is a directory\n"; w.stderr.String() != want {
+		t.Errorf("stderr: got %q; want %q", w.stderr, want)
+	}
+}
+
+// An agent that no longer reads holds up neither the job's end nor gorun's.
+func TestStdinOnABlockedLink(t *testing.T) {
+	w := newWorld(t, "reads-nothing", 1)
+	w.job.Stdin = 0
+	w.stdinOf(strings.Repeat("x", 10<<20))
+	w.job.Timeout, w.job.Grace = 300*time.Millisecond, 50*time.Millisecond
+	w.waits.stop, w.waits.kill = 50*time.Millisecond, 50*time.Millisecond
+	res := w.good()
+	w.wantStates(res, "lost")
+	if !res.Timeout || !contains(res.Lost, "did not confirm the stop") {
+		t.Errorf("got %+v", res)
 	}
 }

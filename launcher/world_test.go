@@ -32,18 +32,18 @@ type world struct {
 var localNames = []string{"localhost", "127.0.0.1", "::1"}
 
 // newWorld is a job of agents of one behaviour, with so many ranks on each host.
-func newWorld(t *testing.T, behaviour string, ranks ...int) *world {
+func newWorld(t *testing.T, name string, ranks ...int) *world {
 	t.Helper()
 	t.Parallel()
-	if behaviours[behaviour] == nil {
-		t.Fatalf("no behaviour %q", behaviour)
+	if behaviour(name) == nil {
+		t.Fatalf("no behaviour %q", name)
 	}
 	w := &world{T: t, dir: t.TempDir(), stdout: &safeBuffer{}, stderr: &safeBuffer{}, signals: make(chan os.Signal, 16), waits: defaultWaits()}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	exe := filepath.Join(w.dir, behaviour)
+	exe := filepath.Join(w.dir, name)
 	if err := os.Symlink(self, exe); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,264 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gorun/envsync"
+	"gorun/hostfile"
+	"gorun/launcher/wire"
+)
+
+func TestOffer(t *testing.T) {
+	cores := &wire.Hello{Cores: 4}
+	gpus := &wire.Hello{Cores: 64, GPUs: 8}
+	tests := []struct {
+		name  string
+		host  hostfile.Host
+		hello *wire.Hello
+		want  Offer // without the name
+		ok    bool
+	}{
+		{"line", hostfile.Host{Slots: 3, MaxSlots: 5, File: "hosts", Line: 7}, nil, Offer{Slots: 3, Limit: 3, Max: 5, Origin: "hosts:7"}, true},
+		{"list", hostfile.Host{Slots: 1, File: "-H", Line: 2}, gpus, Offer{Slots: 1, Limit: 1, Origin: "-H:2"}, true},
+		{"no-slots", hostfile.Host{Slots: 0, File: "hosts", Line: 1}, cores, Offer{Origin: "hosts:1"}, true},
+		{"not-known", hostfile.Host{Slots: -1, File: "hosts", Line: 1}, nil, Offer{Slots: -1, Limit: -1, Origin: "hosts:1"}, false},
+		{"cores", hostfile.Host{Slots: -1}, cores, Offer{Slots: 4, Limit: 4, Origin: "4 cores"}, true},
+		{"gpus", hostfile.Host{Slots: -1}, gpus, Offer{Slots: 8, Limit: 8, Origin: "8 GPUs"}, true},
+		{"max-below-cores", hostfile.Host{Slots: -1, MaxSlots: 2}, cores, Offer{Slots: 2, Limit: 2, Max: 2, Origin: "4 cores"}, true},
+		{"this-machine", hostfile.Host{Slots: -1, File: thisMachine}, cores, Offer{Slots: 4, Limit: localSlots, Origin: "4 cores"}, true},
+		{"this-machine-with-gpus", hostfile.Host{Slots: -1, File: thisMachine}, gpus, Offer{Slots: 8, Limit: 8, Origin: "8 GPUs"}, true},
+		{"this-big-machine", hostfile.Host{Slots: -1, File: thisMachine}, &wire.Hello{Cores: 96}, Offer{Slots: 96, Limit: 96, Origin: "96 cores"}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, ok := offer(tt.host, tt.hello); got != tt.want || ok != tt.ok {
+				t.Errorf("got %+v, %v; want %+v, %v", got, ok, tt.want, tt.ok)
+			}
+		})
+	}
+}
+
+func hostsOf(slots ...int) []hostfile.Host {
+	var out []hostfile.Host
+	for i, n := range slots {
+		out = append(out, hostfile.Host{Name: string(rune('a' + i)), Slots: n, File: "hosts", Line: i + 1})
+	}
+	return out
+}
+
+func TestNeededHosts(t *testing.T) {
+	tests := []struct {
+		name string
+		job  Job
+		want string // names; "" for a SlotsError
+	}{
+		{"this-machine", Job{Apps: []App{{NP: 2}}}, "localhost"},
+		{"all", Job{Apps: []App{{}}, Hosts: hostsOf(1, 1, 1)}, "a b c"},
+		{"only-those-with-ranks", Job{Apps: []App{{NP: 3}}, Hosts: hostsOf(2, 2, 2)}, "a b"},
+		{"not-those-without-slots", Job{Apps: []App{{}}, Hosts: hostsOf(2, 0, 2)}, "a c"},
+		{"all-if-one-is-to-tell", Job{Apps: []App{{NP: 1}}, Hosts: hostsOf(2, 2, -1)}, "a b c"},
+		{"by-ppn", Job{Apps: []App{{NP: 3}}, PerHost: 1, Hosts: hostsOf(2, 2, 2, 2)}, "a b c"},
+		{"oversubscribed", Job{Apps: []App{{NP: 5}}, Oversubscribe: true, Hosts: hostsOf(2, 0, 2)}, "a c"},
+		{"too-many", Job{Apps: []App{{NP: 5}}, Hosts: hostsOf(2, 2)}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			hosts, err := tt.job.neededHosts()
+			var names []string
+			for _, h := range hosts {
+				names = append(names, h.Name)
+			}
+			if _, refused := errors.AsType[*SlotsError](err); strings.Join(names, " ") != tt.want || refused != (tt.want == "") {
+				t.Errorf("got %q, %v; want %q", names, err, tt.want)
+			}
+		})
+	}
+}
+
+// peersOf makes hosts a, b, … with the given ssh server addresses, which their
+// interfaces have; "" is the local host, with address 10.0.0.100.
+func peersOf(servers ...string) []peer {
+	var out []peer
+	for i, s := range servers {
+		own := s
+		if s == "" {
+			own = "10.0.0.100"
+		}
+		hello := &wire.Hello{SSHServer: s, Port: 20000 + i, Interfaces: []wire.Interface{{Name: "eth0", Addrs: []string{own}}}}
+		out = append(out, peer{string(rune('a' + i)), hello, s == ""})
+	}
+	return out
+}
+
+// evenly is a layout of so many ranks on each host.
+func evenly(counts ...int) Layout {
+	l := Layout{Count: counts}
+	for h, n := range counts {
+		for local := range n {
+			l.Ranks = append(l.Ranks, Place{Host: h, Local: local})
+		}
+	}
+	return l
+}
+
+func TestSurvey(t *testing.T) {
+	tests := []struct {
+		name        string
+		peers       []peer
+		layout      Layout
+		iface, spec string
+		addrs       string // "host: error" for hosts that have none
+	}{
+		{"two", peersOf("10.0.0.1", "10.0.0.2"), evenly(1, 1), "", "", "10.0.0.1 10.0.0.2"},
+		{"one-host", peersOf("10.0.0.1"), evenly(2), "", "", "127.0.0.1"},
+		{"one-host-by-interface", peersOf("10.0.0.1"), evenly(2), "eth0", "", "10.0.0.1"},
+		{"one-used", peersOf("10.0.0.1", "10.0.0.2"), evenly(0, 2), "", "", " 127.0.0.1"},
+		{"local-too", peersOf("10.0.0.1", ""), evenly(1, 1), "", "", "10.0.0.1 10.0.0.100"},
+		{"no-such-interface", peersOf("10.0.0.1", "10.0.0.2"), evenly(1, 1), "ib0", "", "a: no interface fits --interface ib0; there are eth0"},
+		{"nccl-interface", peersOf("10.0.0.1", "10.0.0.2"), evenly(1, 1), "", "eth", "10.0.0.1 10.0.0.2"},
+		{"no-nccl-interface", peersOf("10.0.0.1", "10.0.0.2"), evenly(1, 1), "", "ib", "a: no interface fits NCCL_SOCKET_IFNAME=ib; there are eth0"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := survey(tt.peers, tt.layout, tt.iface, tt.spec)
+			got := strings.Join(s.addrs, " ")
+			if e, ok := errors.AsType[*HostsError](err); ok {
+				got = fmt.Sprintf("%s: %v", e.Hosts[0].Host, e.Hosts[0].Err)
+				if len(e.Hosts) != 2 || e.Good != 0 {
+					t.Errorf("got %+v; want both hosts", e)
+				}
+			}
+			if got != tt.addrs {
+				t.Errorf("got %q; want %q", got, tt.addrs)
+			}
+			for i, n := range tt.layout.Count {
+				if want := 20000 + i; err == nil && n > 0 && s.ports[i] != want {
+					t.Errorf("port of host %d: got %d; want %d", i, s.ports[i], want)
+				}
+			}
+		})
+	}
+}
+
+// The local host has no ssh connection of the job's; one that its user came by says
+// nothing about the way to the other hosts.
+func TestSurveyOfTheLocalHost(t *testing.T) {
+	peers := peersOf("127.0.0.9", "")
+	peers[1].hello.SSHServer = "192.0.2.7"
+	peers[1].hello.Interfaces = append([]wire.Interface{{Name: "pub0", Addrs: []string{"192.0.2.7"}}}, peers[1].hello.Interfaces...)
+	if got := routeTo(peers, 1); got != "" {
+		t.Errorf("route to a loopback address: got %q; want none", got)
+	}
+	peers[0].hello.SSHServer = outside(t)
+	want := routeTo(peers, 1)
+	peers[1].hello.Interfaces = append(peers[1].hello.Interfaces, wire.Interface{Name: "out0", Addrs: []string{want}})
+	s, err := survey(peers, evenly(1, 1), "", "eth")
+	if err != nil || s.addrs[1] != "10.0.0.100" {
+		t.Errorf("by NCCL's name: got %v, %v", s.addrs, err)
+	}
+	peers[0].hello.Interfaces[0].Addrs = []string{peers[0].hello.SSHServer}
+	s, err = survey(peers, evenly(1, 1), "", "")
+	if err != nil || s.addrs[1] != want {
+		t.Errorf("got %v, %v; want %s, on the way to the other host", s.addrs, err, want)
+	}
+}
+
+// outside returns an address of this machine that is not loopback.
+func outside(t *testing.T) string {
+	t.Helper()
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addrs {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
+			return ip.IP.String()
+		}
+	}
+	t.Skip("this machine has only loopback addresses")
+	return ""
+}
+
+func testPlanner() *planner {
+	env := []envsync.Var{{Name: "NCCL_DEBUG", Value: "INFO", Origin: "-x"}, {Name: "BIN", Value: "\xff\n", Origin: "-x"}}
+	return &planner{
+		job: Job{
+			Apps: []App{{Args: []string{"/bin/a", "x y", "\xff"}}}, Dir: "/work dir", Backend: "cpu", Stdin: 2,
+			LostAfter: 30 * time.Second, Grace: 5 * time.Second,
+		},
+		id: "0123456789abcdef", secret: []byte("secret"), hosts: hostsOf(2, 0, 1), layout: evenly(2, 0, 1),
+		site: site{addrs: []string{"10.0.0.1", "", "10.0.0.3"}, ports: []int{20001, 0, 20003}}, env: env, digest: "d1",
+	}
+}
+
+func TestPlan(t *testing.T) {
+	p := testPlanner()
+	first, second := p.plan(0), p.plan(2)
+	got := *second
+	got.Ranks, got.Env = nil, nil
+	want := wire.Plan{
+		JobID: "0123456789abcdef", Secret: []byte("secret"), Size: 3, Nodes: 2, Node: 1, Hosts: []string{"a", "c"},
+		Dir: wire.Bytes("/work dir"), Credit: streamCredit(3), LostAfter: 30 * time.Second, Grace: 5 * time.Second,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("plan of the second host (-want +got):\n%s", d)
+	}
+	if !first.HoldPort || first.Node != 0 || len(first.Ranks) != 2 || len(second.Ranks) != 1 {
+		t.Errorf("plan of the first host: got %+v", first)
+	}
+	if got := fmt.Sprintf("%q", first.Env); got != `["NCCL_DEBUG=INFO" "BIN=\xff\n"]` {
+		t.Errorf("environment: got %s", got)
+	}
+	r := second.Ranks[0]
+	if got := fmt.Sprintf("%d %q %v", r.Rank, r.Args, r.Stdin); got != `2 ["/bin/a" "x y" "\xff"] true` {
+		t.Errorf("rank: got %s", got)
+	}
+	if first.Ranks[0].Stdin || first.Ranks[1].Rank != 1 {
+		t.Errorf("first host's ranks: got %+v", first.Ranks)
+	}
+}
+
+func TestRankEnv(t *testing.T) {
+	p := testPlanner()
+	env := texts(p.rankEnv(2))
+	for _, want := range []string{
+		"GORUN_RANK=2", "GORUN_SIZE=3", "GORUN_LOCAL_RANK=0", "GORUN_LOCAL_SIZE=1", "GORUN_NODE_RANK=1", "GORUN_NODES=2",
+		"MASTER_ADDR=10.0.0.1", "MASTER_PORT=20001", "GORUN_HOST_ADDR=10.0.0.3", "GORUN_ENV_DIGEST=d1", "GORUN_BACKEND=cpu",
+		"GORUN_STORE=unix:/tmp/gorun-0123456789abcdef/store", "GORUN_JOB_ID=0123456789abcdef",
+	} {
+		if !slices.Contains(env, want) {
+			t.Errorf("no %s in %q", want, env)
+		}
+	}
+}
+
+func TestPlanOfSeveralPrograms(t *testing.T) {
+	p := testPlanner()
+	p.job.Apps = []App{{Args: []string{"one"}, NP: 1}, {Args: []string{"two"}, NP: 2}}
+	p.job.Stdin = StdinAll
+	p.layout = p.job.lay([]int{2, 0, 1})
+	var got []string
+	for _, h := range []int{0, 2} {
+		for _, r := range p.plan(h).Ranks {
+			got = append(got, fmt.Sprintf("%d:%s:%v", r.Rank, r.Args[0], r.Stdin))
+		}
+	}
+	if want := "0:one:true 1:two:true 2:two:true"; strings.Join(got, " ") != want {
+		t.Errorf("got %q; want %q", got, want)
+	}
+}
+
+func TestLookup(t *testing.T) {
+	vars := []envsync.Var{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}, {Name: "A", Value: "3"}}
+	if got := lookup(vars, "A") + lookup(vars, "B") + lookup(vars, "C"); got != "32" {
+		t.Errorf("got %q; want the later A, B, and nothing for C", got)
+	}
+}

@@ -1,0 +1,304 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"gorun/hostfile"
+	"gorun/launcher/wire"
+)
+
+// moment is how far an agent has come.
+type moment int
+
+const (
+	atFirst moment = iota // no hello yet
+	atUp                  // hello
+	planned               // the plan is there
+	running               // the ranks are started
+)
+
+// TestFrames hands frames of the host with rank 1 to a job of two, before and after
+// the ranks have places.
+func TestFrames(t *testing.T) {
+	control := func(m wire.Message) wire.Frame {
+		f, err := wire.Encode(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	out := func(stream uint32, text string) wire.Frame {
+		return wire.Frame{Kind: wire.Output, Stream: stream, Payload: []byte(text)}
+	}
+	exited := func(x wire.Exited) wire.Frame { return control(wire.Message{Exited: &x}) }
+	failure := func(rank, code int) wire.Frame {
+		return control(wire.Message{Prepared: &wire.Prepared{Failures: []wire.Failure{{Rank: rank, Code: code}}}})
+	}
+	stop := control(wire.Message{Stop: &wire.Stop{}})
+	hello := control(wire.Message{Hello: &wire.Hello{Cores: 1}})
+	started := func(n int) wire.Frame { return control(wire.Message{Started: &wire.Started{PIDs: make([]int, n)}}) }
+	killed := func(rank int) wire.Frame { return control(wire.Message{Done: &wire.Done{Killed: []int{rank}}}) }
+	stdin := wire.StreamID(1, wire.In)
+	tests := []struct {
+		name  string
+		frame wire.Frame
+		want  string // of the error once the ranks have places; "" for none
+		early string // before that; "" for the same
+	}{
+		{"heartbeat", wire.Frame{Kind: wire.Heartbeat}, "", ""},
+		{"no-json", wire.Frame{Kind: wire.Control, Payload: []byte("{")}, "bad control message", ""},
+		{"unknown-message", wire.Frame{Kind: wire.Control, Payload: []byte(`{"news":{}}`)}, "of an unknown kind", ""},
+		{"stdin-frame", wire.Frame{Kind: wire.Stdin}, "a frame of kind 3", ""},
+		{"head's-message", stop, "a message that agents do not send", ""},
+		{"second-hello", hello, "a message that agents do not send", ""},
+		{"output", out(wire.StreamID(1, wire.Err), "x\n"), "", "output for stream 6"},
+		{"output-of-others", out(wire.StreamID(0, wire.Out), "x"), "output for stream 1", ""},
+		{"output-of-nobody", out(1<<20, "x"), "output for stream", ""},
+		{"output-of-the-last-rank", out(1<<32-2, "x"), "output for stream", ""},
+		{"output-to-stdin", out(stdin, "x"), "output for stream 4", ""},
+		{"fourth-stream", out(7, "x"), "output for stream 7", ""},
+		{"stdin-credit", wire.CreditFrame(stdin, 1000), "", "credit for stream 4"},
+		{"credit-of-others", wire.CreditFrame(wire.StreamID(0, wire.In), 1000), "credit for stream 0", ""},
+		{"credit-for-output", wire.CreditFrame(wire.StreamID(1, wire.Out), 1000), "credit for stream 5", ""},
+		{"no-request", wire.Frame{Kind: wire.Store, Payload: []byte("get k")}, "store message", ""},
+		{"exited", exited(wire.Exited{Rank: 1, Code: 255, At: time.Second}), "", "rank 1 ended, which is not there"},
+		{"exit-of-others", exited(wire.Exited{Rank: 0, Code: 1}), "rank 0 ended, which is not there", ""},
+		{"exit-of-nobody", exited(wire.Exited{Rank: -1}), "rank -1 ended", ""},
+		{"exit-code", exited(wire.Exited{Rank: 1, Code: 256}), "rank 1 ended with code 256", "rank 1 ended"},
+		{"exit-negative", exited(wire.Exited{Rank: 1, Code: -1}), "rank 1 ended with code -1", "rank 1 ended"},
+		{"exit-signal", exited(wire.Exited{Rank: 1, Signal: 65}), "signal 65", "rank 1 ended"},
+		{"exit-before-the-start", exited(wire.Exited{Rank: 1, At: -1}), "at -1ns", "rank 1 ended"},
+		{"not-started-with-code-0", exited(wire.Exited{Rank: 1, Text: "no"}), "rank 1 ended with code 0", "rank 1 ended"},
+		{"started", started(1), "", "it started 1 rank"},
+		{"started-others", started(2), "it started 2 ranks", ""},
+		{"done", killed(1), "", "it killed rank 1"},
+		{"killed-others", killed(0), "it killed rank 0", ""},
+		{"prepared", failure(1, 126), "", "it cannot prepare rank 1"},
+		{"host-not-prepared", failure(-1, 125), "", ""},
+		{"failure-without-code", failure(-1, 0), "it cannot prepare rank -1: code 0", ""},
+		{"failure-with-high-code", failure(-1, 128), "it cannot prepare rank -1: code 128", ""},
+		{"failure-of-others", failure(0, 127), "it cannot prepare rank 0", ""},
+		{"log", control(wire.Message{Log: &wire.Log{Level: "x", Text: "y"}}), "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := placeable(t)
+			h := r.hosts[1]
+			check := func(want string) {
+				t.Helper()
+				err := r.frame(h, tt.frame)
+				if want == "" && err != nil {
+					t.Errorf("got %v; want no error", err)
+				} else if want != "" && (!errors.Is(err, errPeer) || !strings.Contains(err.Error(), want)) {
+					t.Errorf("got %v; want %q", err, want)
+				}
+			}
+			check(cmp.Or(tt.early, tt.want))
+			if err := r.open(Layout{Ranks: []Place{{Host: 0}, {Host: 1}}, Count: []int{1, 1}}); err != nil {
+				t.Fatal(err)
+			}
+			check(tt.want)
+		})
+	}
+}
+
+// placeable returns a job on two hosts, with stdin, that has not begun.
+func placeable(t *testing.T) *run {
+	t.Helper()
+	null, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := Job{Apps: []App{{Args: []string{"app"}}}, Hosts: []hostfile.Host{{Name: "a", Slots: 1}, {Name: "b", Slots: 1}}, Stdin: StdinAll}
+	r, err := newRun(job, IO{Stdin: null, Exe: "/none", Home: t.TempDir(), User: "nobody"}, defaultWaits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range r.hosts {
+		h.send = wire.NewSender(io.Discard)
+	}
+	t.Cleanup(func() {
+		close(r.over)
+		for _, h := range r.hosts {
+			h.send.Close()
+		}
+		if r.stdin != nil {
+			r.stdin.close()
+		}
+		r.out.Close(context.Background())
+		r.dialer.Close()
+		null.Close()
+	})
+	return r
+}
+
+// Output behind its end, or beyond its credit, ends the link: what the head holds is
+// bounded.
+func TestOutputHasCredit(t *testing.T) {
+	r := placeable(t)
+	r.io.Stdout = newValve() // nothing is written on, so no credit is returned
+	defer close(r.io.Stdout.(*valve).open)
+	if err := r.open(Layout{Ranks: []Place{{Host: 0}, {Host: 1}}, Count: []int{1, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	send := func(which, n int) error {
+		return r.frame(r.hosts[1], wire.Frame{Kind: wire.Output, Stream: wire.StreamID(1, which), Payload: make([]byte, n)})
+	}
+	for range streamCredit(2) / wire.MaxPayload {
+		if err := send(wire.Out, wire.MaxPayload); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := send(wire.Out, 1); !errors.Is(err, errPeer) {
+		t.Errorf("without credit: got %v; want %v", err, errPeer)
+	}
+	if err := errors.Join(send(wire.Err, 1), send(wire.Err, 0)); err != nil {
+		t.Errorf("to stderr: %v", err)
+	}
+	if err := send(wire.Err, 1); !errors.Is(err, errPeer) {
+		t.Errorf("behind the end: got %v; want %v", err, errPeer)
+	}
+}
+
+// lie is what an agent that is confused, or not ours, may send. Once there are plans
+// it comes from node 1, which has rank 1; the agent of rank 0 keeps to the rules.
+type lie struct {
+	at   moment
+	send func(*fake)
+	want string // why the link is ended; "" if the lie changes nothing
+}
+
+func message(m wire.Message) func(*fake) { return func(f *fake) { f.send(m) } }
+
+func frame(fr wire.Frame) func(*fake) { return func(f *fake) { f.out.Send(fr) } }
+
+// lies are behaviours as well, named "lie-…".
+var lies = map[string]lie{
+	"no-frame":       {running, func(f *fake) { f.raw("HTTP/1.1 400 Bad Request\r\n\r\n") }, "link lost: wire: "},
+	"half-frame":     {running, func(f *fake) { f.raw("\x02\x00\x00\x09"); f.out.Close(); f.die() }, "gorun's agent was lost: killed by SIGKILL"},
+	"second-hello":   {running, message(wire.Message{Hello: &wire.Hello{Cores: 1}}), "a message that agents do not send"},
+	"without-credit": {running, func(f *fake) { f.spend(1, f.plan.Credit+1) }, "output of rank 1 without credit"},
+
+	"exit-twice": {running, func(f *fake) { f.end(0); f.end(9); f.waitStop(); f.finish() }, ""},
+	"started-twice": {running, func(f *fake) {
+		f.send(wire.Message{Started: &wire.Started{PIDs: []int{1}}})
+		f.end(0)
+		f.waitStop()
+		f.finish()
+	}, ""},
+	"late-failure": {running, func(f *fake) {
+		f.send(wire.Message{Prepared: &wire.Prepared{Failures: []wire.Failure{{Rank: 1, Code: 127, Text: "no"}}}})
+		f.end(0)
+		f.waitStop()
+		f.finish()
+	}, ""},
+	"done-then-rest":  {running, func(f *fake) { f.end(0); f.waitStop(); f.done(); f.end(1); f.done() }, ""},
+	"done-then-trash": {running, func(f *fake) { f.end(0); f.waitStop(); f.finish(); f.raw("trash trash trash") }, ""},
+
+	"output-early":   {atUp, func(f *fake) { f.print(0, wire.Out, "x") }, "output for stream 1"},
+	"no-cores":       {atFirst, message(wire.Message{Hello: &wire.Hello{Cores: 0}}), "hello with 0 cores"},
+	"no-hello-first": {atFirst, message(wire.Message{Started: &wire.Started{}}), "its first message is no hello"},
+	"trash-first":    {atFirst, func(f *fake) { f.raw("trash trash trash") }, "wire: "},
+}
+
+// end ends this host's only rank.
+func (f *fake) end(code int) {
+	f.send(wire.Message{Exited: &wire.Exited{Rank: f.plan.Ranks[0].Rank, Code: code}})
+}
+
+func (f *fake) done() { f.send(wire.Message{Done: &wire.Done{}}) }
+
+func (f *fake) spend(rank, n int) {
+	for n > 0 {
+		part := min(n, wire.MaxPayload)
+		f.print(rank, wire.Out, strings.Repeat("\n", part))
+		n -= part
+	}
+}
+
+// lie comes as far as the lie is due, and tells it.
+func (f *fake) lie(l lie) {
+	for _, step := range []func(*fake){(*fake).hello, (*fake).waitPlan, func(f *fake) { f.send(wire.Message{Prepared: &wire.Prepared{}}) }}[:min(int(l.at), 3)] {
+		step(f)
+	}
+	if l.at >= planned && f.plan.Node == 0 {
+		f.honest(l)
+		return
+	}
+	if l.at == running {
+		f.begin()
+	}
+	l.send(f)
+	if l.want != "" {
+		f.hangReading()
+	}
+}
+
+// honest is the other agent.
+func (f *fake) honest(l lie) {
+	switch {
+	case l.at == planned:
+		f.answerAndStop()
+	case l.want != "":
+		f.begin()
+		f.untilStopped()
+	default:
+		f.begin()
+		f.exitAll()
+		f.waitStop()
+		f.finish()
+	}
+}
+
+func TestLies(t *testing.T) {
+	for name, l := range lies {
+		t.Run(name, func(t *testing.T) {
+			hosts := []int{1}
+			if l.at >= planned {
+				hosts = []int{1, 1}
+			}
+			w := newWorld(t, "lie-"+name, hosts...)
+			if name == "without-credit" { // nothing is written on, so none is granted
+				out := newValve()
+				w.io.Stdout = out
+				w.tweak = func(r *run) {
+					go func() { <-r.over; close(out.open) }()
+				}
+			}
+			res, err := w.run()
+			e, _ := errors.AsType[*HostsError](err)
+			switch {
+			case l.want == "":
+				w.wantStates(res, "exited 0, exited 0")
+				if err != nil || res.Lost != nil || res.Killed != nil {
+					t.Errorf("got %+v, %v; want the lie to be ignored", res, err)
+				}
+			case l.at == running:
+				w.wantStates(res, "stopped, lost")
+				if err != nil || len(res.Lost) != 1 || !strings.Contains(res.Lost[0], l.want) {
+					t.Errorf("got lost %q, %v; want %q", res.Lost, err, l.want)
+				}
+			case e == nil || len(e.Hosts) != 1 || !strings.Contains(e.Hosts[0].Err.Error(), l.want):
+				t.Errorf("got %v; want %q", err, l.want)
+			}
+			if w.stdout.String() != strings.Repeat("\n", len(w.stdout.String())) {
+				t.Errorf("stdout: got %q; want nothing but what had credit", w.stdout)
+			}
+		})
+	}
+}
+
+// An agent without ranks, or that is let go, has nothing to ask of the store: the
+// engine knows no such host.
+func TestStoreIsForHostsWithRanks(t *testing.T) {
+	w := newWorld(t, "asks-without-ranks", -1, -1)
+	w.job.Apps[0].NP = 1
+	w.wantStates(w.good(), "exited 0")
+}
