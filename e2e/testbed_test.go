@@ -53,7 +53,7 @@ func raise() (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-o", dir, "../cmd/gorun", "../examples/...")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir, "../cmd/gorun", "../examples/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%v: %w\n%s", build, err, out)
