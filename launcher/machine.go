@@ -137,9 +137,9 @@ func (m *machine) step(e event) []action {
 	var out []action
 	switch {
 	case e.up != nil:
-		out = m.hostCameUp(e.host)
+		m.hostCameUp(e.host)
 	case e.failed != nil:
-		out = m.hostDidNotCome(e.host, e.failed)
+		m.hostDidNotCome(e.host, e.failed)
 	case e.planned != nil:
 		out = m.place(*e.planned)
 	case e.planErr != nil:
@@ -221,23 +221,24 @@ func (m *machine) toAll(msg wire.Message) []action {
 	return out
 }
 
-func (m *machine) hostCameUp(i int) []action {
-	if m.hosts[i].state != hostDialing {
-		return nil
-	}
-	m.hosts[i].state = hostUp
-	if m.stopping { // its dialling was cancelled too late: its link closes, and the agent ends with it
+func (m *machine) hostCameUp(i int) {
+	switch {
+	case m.hosts[i].state != hostDialing:
+	case m.stopping: // its dialling was cancelled too late: its link closes, and the agent ends with it
 		m.hosts[i].state = hostDone
+	default:
+		m.hosts[i].state = hostUp
 	}
-	return nil
 }
 
-func (m *machine) hostDidNotCome(i int, err error) []action {
+func (m *machine) hostDidNotCome(i int, err error) {
+	if m.hosts[i].state != hostDialing {
+		return
+	}
 	m.hosts[i].state = hostFailed
 	if !m.stopping {
 		m.hostFailures = append(m.hostFailures, HostFailure{Host: m.hosts[i].name, Err: err})
 	}
-	return nil
 }
 
 // place takes the layout over. Hosts that got no rank are let go.

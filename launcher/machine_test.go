@@ -112,6 +112,7 @@ func (s *scripted) host(name string) int {
 // event reads: up H | failed H WHY | placed N... | planfail WHY | prepared H [RANK:CODE:TEXT] |
 // started H | exited RANK [code=N] [signal=N] [at=D] [text=T] [bystop] [host=H] | done H [killed=N] [left=T] |
 // lost H WHY | died H WHY | swept H [WHY] | silent H D | signal NAME | timeout | deadline | stdout
+// Times of ranks are since their start; "hosts" may end in keep-going and no-grace.
 func (s *scripted) event(f []string) event {
 	arg := func(i int) string {
 		if i < len(f) {
@@ -290,6 +291,15 @@ func (s *scripted) result() []string {
 	}
 	for _, l := range s.m.left {
 		out = append(out, "left: "+l)
+	}
+	if s.m.signal != 0 {
+		out = append(out, "ended by "+signalName(s.m.signal))
+	}
+	if s.m.timeout {
+		out = append(out, "timeout")
+	}
+	if s.m.stdoutClosed {
+		out = append(out, "stdout closed")
 	}
 	for _, k := range s.m.killed {
 		out = append(out, fmt.Sprintf("killed: rank %d", k))

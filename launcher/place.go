@@ -151,7 +151,7 @@ func (j Job) slotsError(need int, offers []Offer) error {
 		if j.PerHost > 0 && j.PerHost <= offer {
 			offer = j.PerHost
 		}
-		e.Have = min(e.Have+offer, MaxRanks)
+		e.Have = min(e.Have+min(offer, MaxRanks), MaxRanks)
 		e.Hosts = append(e.Hosts, HostSlots{Name: o.Name, Slots: max(o.Slots, o.Limit), Origin: o.Origin})
 	}
 	return e

@@ -3,6 +3,7 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -51,7 +52,13 @@ func TestPlace(t *testing.T) {
 		{name: "ppn-hosts-too-few-oversubscribed", slots: []int{4, 4}, np: 5, ppn: 2, over: true, wantHave: 4},
 		{name: "host-without-slots", slots: []int{0, 2}, np: 2, want: "b b"},
 		{name: "host-without-slots-ppn", slots: []int{0, 2}, ppn: 1, want: "b"},
+		{name: "host-without-slots-oversubscribed", slots: []int{0, 2}, np: 3, over: true, want: "b b b"},
 		{name: "no-slots-at-all", slots: []int{0, 0}, wantHave: 0},
+		{name: "no-slots-oversubscribed", slots: []int{0, 0}, np: 2, over: true, wantHave: 0},
+		{name: "absurd-slots", slots: []int{math.MaxInt, math.MaxInt}, wantHave: MaxRanks},
+		{name: "absurd-slots-for-few", slots: []int{math.MaxInt, math.MaxInt}, np: 2, want: "a a"},
+		{name: "absurd-ppn", slots: []int{2, 2}, np: 2, ppn: math.MaxInt, over: true, want: "a a"},
+		{name: "quite-absurd", slots: []int{2, 2}, np: math.MaxInt, over: true, wantHave: MaxRanks},
 		{name: "absurd", slots: []int{2, 2}, np: 99999, over: true, wantHave: MaxRanks},
 	}
 	for _, tt := range tests {
@@ -91,5 +98,12 @@ func TestPlaceHandsOutPrograms(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(l.Ranks), "[{0 0 0} {0 1 1} {1 0 1}]"; got != want {
 		t.Errorf("got %s; want %s", got, want)
+	}
+}
+
+// With several programs nobody could say which of them takes the rest.
+func TestPlaceNeedsCountsOfSeveralPrograms(t *testing.T) {
+	if l, err := (Job{Apps: []App{{NP: 1}, {}}}).Place(offersOf(2, 2)); err == nil {
+		t.Errorf("got %+v; want an error", l)
 	}
 }

@@ -95,17 +95,18 @@ func (m *machine) endBySignal(s syscall.Signal) []action {
 	m.interrupted(s)
 	switch {
 	case m.signalled > 1:
-		return append(m.sayWaiting("killing"), m.kill()...)
+		return append(m.sayWaiting("killing", ""), m.kill()...)
 	case m.phase == phaseStopping:
-		return m.sayWaiting("stopping")
+		return m.sayWaiting("stopping", "; Ctrl-C again kills now")
 	case m.phase != phaseRunning:
 		return m.stop()
-	case s == syscall.SIGTERM:
-		return append(m.stop(), m.sayWaiting("stopping")...)
 	}
-	out := m.toAll(wire.Message{Signal: &wire.Signal{Num: int(s)}})
-	out = append(out, action{timer: max(m.grace/2, time.Millisecond)})
-	return append(out, m.sayWaiting("stopping")...)
+	out := m.sayWaiting("stopping", fmt.Sprintf("; KILL follows after %v, Ctrl-C again kills now", m.grace))
+	if s == syscall.SIGTERM {
+		return append(out, m.stop()...)
+	}
+	out = append(out, m.toAll(wire.Message{Signal: &wire.Signal{Num: int(s)}})...)
+	return append(out, action{timer: max(m.grace/2, time.Millisecond)})
 }
 
 // interrupted notes that the user wants the job to end. That is not why it ends if it
@@ -124,7 +125,7 @@ func (m *machine) well() bool {
 }
 
 // sayWaiting says in one line what the stop waits for.
-func (m *machine) sayWaiting(what string) []action {
+func (m *machine) sayWaiting(what, hint string) []action {
 	byHost := make([]int, len(m.hosts))
 	waiting := 0
 	for r, p := range m.layout.Ranks {
@@ -141,10 +142,6 @@ func (m *machine) sayWaiting(what string) []action {
 		if n > 0 {
 			hosts = append(hosts, m.hosts[h].name)
 		}
-	}
-	hint := ""
-	if what == "stopping" {
-		hint = fmt.Sprintf("; KILL follows after %v, Ctrl-C again kills now", m.grace)
 	}
 	return []action{{say: fmt.Sprintf("%s %s on %s%s", what, count(waiting, "rank"), someOf(hosts), hint)}}
 }

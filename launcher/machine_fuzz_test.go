@@ -1,0 +1,195 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"gorun/launcher/wire"
+)
+
+// FuzzMachine plays any events in any order, as no sane set of agents would send
+// them, and then has the user and the deadlines end the job: it must end.
+func FuzzMachine(f *testing.F) {
+	for seed := range uint64(300) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		script := make([]byte, 8+rnd.IntN(120))
+		for i := range script {
+			script[i] = byte(rnd.Uint32())
+		}
+		f.Add(script)
+	}
+	f.Fuzz(func(t *testing.T, script []byte) {
+		if len(script) < 2 || len(script) > 400 {
+			return
+		}
+		g := newGame(t, script[0])
+		for i := 1; i+1 < len(script); i += 2 {
+			g.play(g.event(script[i], script[i+1]))
+		}
+		g.end()
+	})
+}
+
+// game is a machine on three hosts with what it has ordered.
+type game struct {
+	t       *testing.T
+	m       *machine
+	timer   bool // a deadline is set
+	dropped [3]bool
+	swept   [3]bool
+	started bool
+	grace   [3]time.Duration // of the last stop
+	log     []string
+}
+
+func newGame(t *testing.T, flags byte) *game {
+	job := Job{Grace: time.Duration(flags&3) * time.Second, ConnectTimeout: time.Second, KeepGoing: flags&4 != 0}
+	g := &game{t: t, m: newMachine([]string{"a", "b", "c"}, job, defaultWaits())}
+	for i := range g.grace {
+		g.grace[i] = time.Hour
+	}
+	return g
+}
+
+func (g *game) event(kind, arg byte) event {
+	host, n := int(arg%3), int(arg/3)
+	e := event{host: host}
+	switch kind % 18 {
+	case 0, 1:
+		e.up = &wire.Hello{Cores: 1}
+	case 2:
+		e.failed = errors.New("no route")
+	case 3, 4:
+		e.prepared = &wire.Prepared{}
+		if n%8 == 0 {
+			e.prepared.Failures = []wire.Failure{{Rank: n, Code: 127}}
+		}
+	case 5, 6:
+		e.started = &wire.Started{}
+	case 7, 8, 9:
+		e.exited = &wire.Exited{Rank: n%7 - 1, Code: n & 1, Signal: n & 2, ByStop: n&8 != 0, At: time.Duration(n)}
+	case 10:
+		e.done = &wire.Done{}
+	case 11:
+		e.lost = &lostEvent{why: "gone", sweep: n&1 != 0}
+	case 12:
+		e.swept = &sweptEvent{}
+	case 13:
+		e.silent = time.Second
+	case 14:
+		signals := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGTSTP, syscall.SIGUSR1, syscall.SIGCONT, syscall.SIGHUP}
+		e.signal = signals[n%len(signals)]
+	case 15:
+		e.timeout = true
+	case 16:
+		e.stdout = true
+	case 17:
+		if !g.timer { // it would not go off
+			e.silent = time.Second
+			break
+		}
+		e.deadline = true
+	}
+	return e
+}
+
+// play has the machine take an event, and checks what it orders.
+func (g *game) play(e event) {
+	if e.deadline {
+		g.timer = false
+	}
+	g.log = append(g.log, fmt.Sprintf("%+v", e))
+	for _, a := range g.m.step(e) {
+		g.check(a)
+	}
+	ended := 0
+	for _, r := range g.m.ranks {
+		if r.State != StateWaiting {
+			ended++
+		}
+	}
+	if ended != g.m.ended {
+		g.fail("%d ranks have ended; the machine counts %d", ended, g.m.ended)
+	}
+	if g.m.phase != phaseOver && g.m.stopping && !g.timer {
+		g.fail("a stop without a deadline")
+	}
+}
+
+func (g *game) check(a action) {
+	live := g.m.live(a.host)
+	switch {
+	case a.plan:
+		counts := []int{2, 1, 0}
+		if g.m.keepGoing {
+			counts = []int{1, 2, 3}
+		}
+		l := evenly(counts...)
+		g.play(event{planned: &l})
+	case a.drop:
+		g.dropped[a.host] = true
+	case a.sweep:
+		if g.swept[a.host] || g.dropped[a.host] {
+			g.fail("host %d is swept twice, or without a link", a.host)
+		}
+		g.swept[a.host] = true
+	case a.timer == never:
+		g.timer = false
+	case a.timer > 0:
+		g.timer = true
+	case a.limit:
+		g.started = true
+	case a.send != nil:
+		if g.dropped[a.host] {
+			g.fail("%+v is sent to host %d, which was let go", a.send, a.host)
+		}
+		if s := a.send.Stop; s != nil {
+			if s.Grace > g.grace[a.host] {
+				g.fail("host %d: grace grows from %v to %v", a.host, g.grace[a.host], s.Grace)
+			}
+			g.grace[a.host] = s.Grace
+		} else if !live {
+			g.fail("%+v is sent to host %d, which is %s", a.send, a.host, g.m.hosts[a.host].state)
+		}
+		if a.send.Start != nil && !g.started {
+			g.fail("start without the limit's begin")
+		}
+	case a.say == "" && !a.suspend:
+		g.fail("an empty action")
+	}
+}
+
+// end has the user ask twice, and lets deadlines pass as often as it takes.
+func (g *game) end() {
+	g.play(event{signal: syscall.SIGINT})
+	g.play(event{signal: syscall.SIGINT})
+	for range 4 {
+		if g.m.phase == phaseOver {
+			break
+		}
+		g.play(event{deadline: true})
+	}
+	if g.m.phase != phaseOver {
+		g.fail("the job does not end: %s", g.m.phase)
+	}
+	if g.m.step(event{signal: syscall.SIGINT}) != nil {
+		g.fail("something is to be done after the end")
+	}
+	for i, h := range g.m.hosts {
+		if !g.dropped[i] && h.state != hostFailed {
+			g.fail("host %d is %s, and its link is open", i, h.state)
+		}
+	}
+}
+
+func (g *game) fail(format string, args ...any) {
+	g.t.Helper()
+	for _, l := range g.log {
+		g.t.Log(l)
+	}
+	g.t.Fatalf(format, args...)
+}
