@@ -176,12 +176,26 @@ var behaviours = map[string]func(*fake){
 	},
 	"flood":          func(f *fake) { f.start(); f.flood(); f.exitAll(); f.waitStop(); f.finish() },
 	"stubborn-flood": func(f *fake) { f.start(); f.flood(); f.obey() },
-	"floods-on": func(f *fake) { // it waits for more credit before its end
+	"floods-on": func(f *fake) { // it has more to send before it is done
 		f.start()
 		f.flood()
-		f.mark("running")
-		for f.read().Kind != wire.Credit {
+		f.exitAll()
+		f.waitStop()
+		f.mark("stopping")
+		for {
+			fr := f.read()
+			if fr.Kind == wire.Credit {
+				break
+			}
+			f.mark("hurried") // by a second stop
 		}
+		f.finish()
+	},
+	"no-port": func(f *fake) {
+		f.send(wire.Message{Hello: &wire.Hello{Cores: 1}})
+		f.waitPlan()
+		f.send(wire.Message{Prepared: &wire.Prepared{}})
+		f.begin()
 		f.exitAll()
 		f.waitStop()
 		f.finish()

@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "agent" {
 		os.Exit(fakeMain(os.Args[2:]))
 	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0 history_size=0") // the race detector in an agent would wait a second at its end
 	code := m.Run()
 	if left := leftGoroutines(5 * time.Second); left != "" {
 		fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", left)
@@ -64,8 +65,8 @@ func fakeMain(args []string) int {
 
 // behaviour returns what agents of that name do, nil if there is none.
 func behaviour(name string) func(*fake) {
-	if lie, ok := lies[strings.TrimPrefix(name, "lie-")]; ok {
-		return func(f *fake) { f.lie(lie) }
+	if name, ok := strings.CutPrefix(name, "lie-"); ok {
+		return lies[name].do
 	}
 	return behaviours[name]
 }

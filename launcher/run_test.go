@@ -113,6 +113,15 @@ func TestWarningsOfTheEnvironment(t *testing.T) {
 	}
 }
 
+// Programs that need MASTER_PORT are to know why it is missing.
+func TestNoMasterPort(t *testing.T) {
+	w := newWorld(t, "no-port", 1)
+	w.good()
+	if want := "gorun: warning: localhost has no free port for MASTER_PORT, which is not set\n"; !strings.Contains(w.stderr.String(), want) {
+		t.Errorf("stderr: got %q; want %q", w.stderr, want)
+	}
+}
+
 func TestOutputDir(t *testing.T) {
 	w := newWorld(t, "prints", 1, 1)
 	w.job.OutputDir = filepath.Join(w.dir, "out")

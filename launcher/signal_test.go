@@ -33,23 +33,24 @@ func TestInterrupts(t *testing.T) {
 	tests := []struct {
 		name, behaviour, at string
 		signals             []syscall.Signal
+		hosts               int
 		states              string
 		signal              syscall.Signal // of the result
 		said                string
 	}{
-		{"dialling", "no-hail", "up", []syscall.Signal{sigINT}, "", sigINT, ""},
-		{"before-hello", "no-hello", "up", []syscall.Signal{sigTERM}, "", sigTERM, ""},
-		{"preparing", "no-answer", "planned", []syscall.Signal{sigINT}, "waiting, waiting", sigINT, ""},
-		{"ranks-obey", "signals", "running", []syscall.Signal{sigINT}, "stopped, stopped", sigINT, "stopping 2 ranks on localhost, 127.0.0.1; KILL follows after 20s"},
-		{"twice", "stubborn", "running", []syscall.Signal{sigINT, sigINT}, "stopped, stopped", sigINT, "killing 2 ranks on localhost, 127.0.0.1"},
-		{"term-then-int", "stubborn", "running", []syscall.Signal{sigTERM, sigINT}, "stopped, stopped", sigTERM, "killing 2 ranks"},
-		{"hup-quit", "stubborn", "running", []syscall.Signal{syscall.SIGHUP, syscall.SIGQUIT}, "stopped, stopped", syscall.SIGHUP, ""},
-		{"while-cleaning-up", "hurried", "stopping", []syscall.Signal{sigINT, sigINT}, "exited 0, exited 0", sigINT, "waiting for localhost, 127.0.0.1 to clean up"},
-		{"after-a-failure", "fails-then-hurried", "stopping", []syscall.Signal{sigINT, sigINT}, "exited 3, exited 3", 0, ""},
+		{"dialling", "no-hail", "up", []syscall.Signal{sigINT}, 1, "", sigINT, ""},
+		{"before-hello", "no-hello", "up", []syscall.Signal{sigTERM}, 1, "", sigTERM, ""},
+		{"preparing", "no-answer", "planned", []syscall.Signal{sigINT}, 2, "waiting, waiting", sigINT, ""},
+		{"ranks-obey", "signals", "running", []syscall.Signal{sigINT}, 2, "stopped, stopped", sigINT, "stopping 2 ranks on localhost, 127.0.0.1; KILL follows after 20s"},
+		{"twice", "stubborn", "running", []syscall.Signal{sigINT, sigINT}, 2, "stopped, stopped", sigINT, "killing 2 ranks on localhost, 127.0.0.1"},
+		{"term-then-int", "stubborn", "running", []syscall.Signal{sigTERM, sigINT}, 1, "stopped", sigTERM, "killing 1 rank"},
+		{"hup-quit", "stubborn", "running", []syscall.Signal{syscall.SIGHUP, syscall.SIGQUIT}, 1, "stopped", syscall.SIGHUP, ""},
+		{"while-cleaning-up", "hurried", "stopping", []syscall.Signal{sigINT, sigINT}, 1, "exited 0", sigINT, "waiting for localhost to clean up"},
+		{"after-a-failure", "fails-then-hurried", "stopping", []syscall.Signal{sigINT, sigINT}, 1, "exited 3", 0, "waiting for localhost to clean up"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t, tt.behaviour, 1, 1)
+			w := newWorld(t, tt.behaviour, []int{1, 1}[:tt.hosts]...)
 			w.signalAt(tt.at, tt.signals...)
 			res := w.good()
 			w.wantStates(res, tt.states)
