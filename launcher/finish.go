@@ -61,7 +61,7 @@ func (r *run) signalledLate(s os.Signal, cancel context.CancelFunc) {
 		r.m.interrupted(s.(syscall.Signal))
 		cancel()
 	case syscall.SIGTSTP:
-		r.io.Suspend()
+		r.suspend()
 	}
 }
 

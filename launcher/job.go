@@ -90,5 +90,5 @@ type IO struct {
 	Verbose        bool   // lines on what each host does (-v)
 	Exe            string // the gorun binary that is run on every host
 	Home, User     string // of the user, for ssh's files and login name
-	Suspend        func() // stops this process as SIGTSTP would; returns when it is continued
+	Suspend        func() // stops this process as SIGTSTP would; returns when it is continued; nil: TSTP does nothing
 }

@@ -14,70 +14,78 @@ import (
 	"gorun/launcher/wire"
 )
 
-// TestFrames hands frames of the host with rank 1 to a job of two, before and after
-// the ranks have places.
+func control(m wire.Message) wire.Frame {
+	f, err := wire.Encode(m)
+	if err != nil {
+		panic(err) // the test is wrong
+	}
+	return f
+}
+
+func outputFrame(stream uint32, text string) wire.Frame {
+	return wire.Frame{Kind: wire.Output, Stream: stream, Payload: []byte(text)}
+}
+
+func exited(x wire.Exited) wire.Frame { return control(wire.Message{Exited: &x}) }
+
+func failure(rank, code int) wire.Frame {
+	return control(wire.Message{Prepared: &wire.Prepared{Failures: []wire.Failure{{Rank: rank, Code: code}}}})
+}
+
+func started(n int) wire.Frame {
+	return control(wire.Message{Started: &wire.Started{PIDs: make([]int, n)}})
+}
+
+func killed(rank int) wire.Frame {
+	return control(wire.Message{Done: &wire.Done{Killed: []int{rank}}})
+}
+
+// frameTests are frames of the host that has rank 1 of two.
+var frameTests = []struct {
+	name  string
+	frame wire.Frame
+	want  string // of the error once the ranks have places; "" for none
+	early string // before that; "" for the same
+}{
+	{"heartbeat", wire.Frame{Kind: wire.Heartbeat}, "", ""},
+	{"no-json", wire.Frame{Kind: wire.Control, Payload: []byte("{")}, "bad control message", ""},
+	{"unknown-message", wire.Frame{Kind: wire.Control, Payload: []byte(`{"news":{}}`)}, "of an unknown kind", ""},
+	{"stdin-frame", wire.Frame{Kind: wire.Stdin}, "a frame of kind 3", ""},
+	{"head's-message", control(wire.Message{Stop: &wire.Stop{}}), "a message that agents do not send", ""},
+	{"second-hello", control(wire.Message{Hello: &wire.Hello{Cores: 1}}), "a message that agents do not send", ""},
+	{"output", outputFrame(wire.StreamID(1, wire.Err), "x\n"), "", "output for stream 6"},
+	{"output-of-others", outputFrame(wire.StreamID(0, wire.Out), "x"), "output for stream 1", ""},
+	{"output-of-nobody", outputFrame(1<<20, "x"), "output for stream", ""},
+	{"output-of-the-last-rank", outputFrame(1<<32-2, "x"), "output for stream", ""},
+	{"output-to-stdin", outputFrame(wire.StreamID(1, wire.In), "x"), "output for stream 4", ""},
+	{"fourth-stream", outputFrame(7, "x"), "output for stream 7", ""},
+	{"stdin-credit", wire.CreditFrame(wire.StreamID(1, wire.In), 1000), "", "credit for stream 4"},
+	{"credit-of-others", wire.CreditFrame(wire.StreamID(0, wire.In), 1000), "credit for stream 0", ""},
+	{"credit-for-output", wire.CreditFrame(wire.StreamID(1, wire.Out), 1000), "credit for stream 5", ""},
+	{"no-request", wire.Frame{Kind: wire.Store, Payload: []byte("get k")}, "store message", ""},
+	{"exited", exited(wire.Exited{Rank: 1, Code: 255, At: time.Second}), "", "rank 1 ended, which is not there"},
+	{"exit-of-others", exited(wire.Exited{Rank: 0, Code: 1}), "rank 0 ended, which is not there", ""},
+	{"exit-of-nobody", exited(wire.Exited{Rank: -1}), "rank -1 ended", ""},
+	{"exit-code", exited(wire.Exited{Rank: 1, Code: 256}), "rank 1 ended with code 256", "rank 1 ended"},
+	{"exit-negative", exited(wire.Exited{Rank: 1, Code: -1}), "rank 1 ended with code -1", "rank 1 ended"},
+	{"exit-signal", exited(wire.Exited{Rank: 1, Signal: 65}), "signal 65", "rank 1 ended"},
+	{"exit-before-the-start", exited(wire.Exited{Rank: 1, At: -1}), "at -1ns", "rank 1 ended"},
+	{"not-started-with-code-0", exited(wire.Exited{Rank: 1, Text: "no"}), "rank 1 ended with code 0", "rank 1 ended"},
+	{"started", started(1), "", "it started 1 rank"},
+	{"started-others", started(2), "it started 2 ranks", ""},
+	{"done", killed(1), "", "it killed rank 1"},
+	{"killed-others", killed(0), "it killed rank 0", ""},
+	{"prepared", failure(1, 126), "", "it cannot prepare rank 1"},
+	{"host-not-prepared", failure(-1, 125), "", ""},
+	{"failure-without-code", failure(-1, 0), "it cannot prepare rank -1: code 0", ""},
+	{"failure-with-high-code", failure(-1, 128), "it cannot prepare rank -1: code 128", ""},
+	{"failure-of-others", failure(0, 127), "it cannot prepare rank 0", ""},
+	{"log", control(wire.Message{Log: &wire.Log{Level: "x", Text: "y"}}), "", ""},
+}
+
+// TestFrames hands frames to a job before and after its ranks have places.
 func TestFrames(t *testing.T) {
-	control := func(m wire.Message) wire.Frame {
-		f, err := wire.Encode(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f
-	}
-	out := func(stream uint32, text string) wire.Frame {
-		return wire.Frame{Kind: wire.Output, Stream: stream, Payload: []byte(text)}
-	}
-	exited := func(x wire.Exited) wire.Frame { return control(wire.Message{Exited: &x}) }
-	failure := func(rank, code int) wire.Frame {
-		return control(wire.Message{Prepared: &wire.Prepared{Failures: []wire.Failure{{Rank: rank, Code: code}}}})
-	}
-	stop := control(wire.Message{Stop: &wire.Stop{}})
-	hello := control(wire.Message{Hello: &wire.Hello{Cores: 1}})
-	started := func(n int) wire.Frame { return control(wire.Message{Started: &wire.Started{PIDs: make([]int, n)}}) }
-	killed := func(rank int) wire.Frame { return control(wire.Message{Done: &wire.Done{Killed: []int{rank}}}) }
-	stdin := wire.StreamID(1, wire.In)
-	tests := []struct {
-		name  string
-		frame wire.Frame
-		want  string // of the error once the ranks have places; "" for none
-		early string // before that; "" for the same
-	}{
-		{"heartbeat", wire.Frame{Kind: wire.Heartbeat}, "", ""},
-		{"no-json", wire.Frame{Kind: wire.Control, Payload: []byte("{")}, "bad control message", ""},
-		{"unknown-message", wire.Frame{Kind: wire.Control, Payload: []byte(`{"news":{}}`)}, "of an unknown kind", ""},
-		{"stdin-frame", wire.Frame{Kind: wire.Stdin}, "a frame of kind 3", ""},
-		{"head's-message", stop, "a message that agents do not send", ""},
-		{"second-hello", hello, "a message that agents do not send", ""},
-		{"output", out(wire.StreamID(1, wire.Err), "x\n"), "", "output for stream 6"},
-		{"output-of-others", out(wire.StreamID(0, wire.Out), "x"), "output for stream 1", ""},
-		{"output-of-nobody", out(1<<20, "x"), "output for stream", ""},
-		{"output-of-the-last-rank", out(1<<32-2, "x"), "output for stream", ""},
-		{"output-to-stdin", out(stdin, "x"), "output for stream 4", ""},
-		{"fourth-stream", out(7, "x"), "output for stream 7", ""},
-		{"stdin-credit", wire.CreditFrame(stdin, 1000), "", "credit for stream 4"},
-		{"credit-of-others", wire.CreditFrame(wire.StreamID(0, wire.In), 1000), "credit for stream 0", ""},
-		{"credit-for-output", wire.CreditFrame(wire.StreamID(1, wire.Out), 1000), "credit for stream 5", ""},
-		{"no-request", wire.Frame{Kind: wire.Store, Payload: []byte("get k")}, "store message", ""},
-		{"exited", exited(wire.Exited{Rank: 1, Code: 255, At: time.Second}), "", "rank 1 ended, which is not there"},
-		{"exit-of-others", exited(wire.Exited{Rank: 0, Code: 1}), "rank 0 ended, which is not there", ""},
-		{"exit-of-nobody", exited(wire.Exited{Rank: -1}), "rank -1 ended", ""},
-		{"exit-code", exited(wire.Exited{Rank: 1, Code: 256}), "rank 1 ended with code 256", "rank 1 ended"},
-		{"exit-negative", exited(wire.Exited{Rank: 1, Code: -1}), "rank 1 ended with code -1", "rank 1 ended"},
-		{"exit-signal", exited(wire.Exited{Rank: 1, Signal: 65}), "signal 65", "rank 1 ended"},
-		{"exit-before-the-start", exited(wire.Exited{Rank: 1, At: -1}), "at -1ns", "rank 1 ended"},
-		{"not-started-with-code-0", exited(wire.Exited{Rank: 1, Text: "no"}), "rank 1 ended with code 0", "rank 1 ended"},
-		{"started", started(1), "", "it started 1 rank"},
-		{"started-others", started(2), "it started 2 ranks", ""},
-		{"done", killed(1), "", "it killed rank 1"},
-		{"killed-others", killed(0), "it killed rank 0", ""},
-		{"prepared", failure(1, 126), "", "it cannot prepare rank 1"},
-		{"host-not-prepared", failure(-1, 125), "", ""},
-		{"failure-without-code", failure(-1, 0), "it cannot prepare rank -1: code 0", ""},
-		{"failure-with-high-code", failure(-1, 128), "it cannot prepare rank -1: code 128", ""},
-		{"failure-of-others", failure(0, 127), "it cannot prepare rank 0", ""},
-		{"log", control(wire.Message{Log: &wire.Log{Level: "x", Text: "y"}}), "", ""},
-	}
-	for _, tt := range tests {
+	for _, tt := range frameTests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := placeable(t)
 			h := r.hosts[1]

@@ -322,6 +322,9 @@ func (r *run) sweep(h *host) {
 
 // suspend stops this process once the agents have been told to pause.
 func (r *run) suspend() {
+	if r.io.Suspend == nil {
+		return
+	}
 	r.flushLinks(time.Second)
 	before := time.Now()
 	r.io.Suspend()
