@@ -126,20 +126,26 @@ func TestPauseWhileDialling(t *testing.T) {
 	}
 }
 
-// Limits stand still while the job is suspended.
+// Limits stand still while the job is suspended, and nobody is missed.
 func TestPauseStopsLimits(t *testing.T) {
-	w := newWorld(t, "signals", 1)
-	w.job.Timeout = 500 * time.Millisecond
-	w.job.LostAfter, w.waits.beat = 400*time.Millisecond, 20*time.Millisecond
-	w.tweak = func(r *run) { r.job.LostAfter = time.Minute }
-	w.io.Suspend = func() {
-		time.Sleep(700 * time.Millisecond)
-		w.signals <- sigINT
+	t.Parallel()
+	r := placeable(t)
+	r.deadline, r.limit = newAlarm(), newAlarm()
+	r.limit.set(time.Hour)
+	end := r.limit.end
+	const took = 50 * time.Millisecond
+	r.io.Suspend = func() { time.Sleep(took) }
+	r.suspend()
+	if got := r.limit.end.Sub(end); got < took || !r.deadline.end.IsZero() {
+		t.Errorf("the limit was put off by %v, the deadline that is off to %v; want %v and none", got, r.deadline.end, took)
 	}
-	w.signalAt("running", syscall.SIGTSTP)
-	res := w.good()
-	if res.Timeout || res.Signal != int(sigINT) {
-		t.Errorf("got timeout %v, signal %d; want the interrupt, which came first", res.Timeout, res.Signal)
+	if r.paused < took || time.Since(r.storeTime()) < took {
+		t.Errorf("the store's clock stood still for %v; want %v", r.paused, took)
+	}
+	for _, h := range r.hosts {
+		if heard := time.Duration(h.heard.Load()); heard < took {
+			t.Errorf("host %s was last heard at %v; want now", h.spec.Name, heard)
+		}
 	}
 }
 
