@@ -80,7 +80,7 @@ func printLayout(w io.Writer, job Job, p *planner) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "rank\thost\tlocal rank\tprogram")
 	for rank, place := range p.layout.Ranks {
-		args := job.Apps[place.App].Args
+		args := envsync.HideArgs(job.Apps[place.App].Args)
 		quoted := make([]string, len(args))
 		for i, a := range args {
 			quoted[i] = quoteArg(a)

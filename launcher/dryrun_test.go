@@ -98,3 +98,14 @@ func TestErrorTexts(t *testing.T) {
 		}
 	}
 }
+
+func TestDryRunHidesSecrets(t *testing.T) {
+	job := Job{Apps: []App{{Args: []string{"app", "--api-key=hunter2"}, NP: 1}}, Stdin: StdinNone}
+	var b strings.Builder
+	if err := DryRun(&b, job); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); strings.Contains(got, "hunter2") || !strings.Contains(got, "--api-key=<hidden>") {
+		t.Errorf("got\n%s\nwant the value of --api-key hidden", got)
+	}
+}

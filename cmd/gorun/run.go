@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"os/user"
 
+	"gorun/envsync"
 	"gorun/hostfile"
 	"gorun/launcher"
 	"gorun/launcher/agent"
@@ -134,7 +135,7 @@ func (c *command) end(o options, res *launcher.Result, err error) int {
 	if o.result == "" {
 		return code
 	}
-	f := resultFile{Gorun: ownVersion(), ExitCode: code, Message: r.lines, Command: hideSecrets(o.program), Failures: failuresOf(err), Result: res}
+	f := resultFile{Gorun: ownVersion(), ExitCode: code, Message: r.lines, Command: envsync.HideArgs(o.program), Failures: failuresOf(err), Result: res}
 	if err := writeResult(o.result, f); err != nil {
 		c.console.warn("the result could not be written: " + err.Error())
 		if code == 0 {

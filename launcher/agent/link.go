@@ -98,6 +98,9 @@ func (a *agent) message(j *job, m wire.Message) error {
 	case m.Stop != nil:
 		a.end.order("", exitDone, m.Stop.Grace)
 		return nil
+	case m.Pause != nil:
+		a.pause(j, m.Pause.On)
+		return nil
 	case j == nil:
 		return fmt.Errorf("%w: a message before the plan", errFrame)
 	case m.Start != nil:
@@ -109,9 +112,6 @@ func (a *agent) message(j *job, m wire.Message) error {
 		}
 	case m.Signal != nil:
 		return a.passSignal(j, m.Signal.Num)
-	case m.Pause != nil:
-		a.pause(j, m.Pause.On)
-		return nil
 	}
 	return fmt.Errorf("%w: a message that only agents send", errFrame)
 }
@@ -146,15 +146,20 @@ func (a *agent) passSignal(j *job, num int) error {
 	return nil
 }
 
-// pause stops or continues all processes of the job. While the head is suspended it
-// sends no heartbeats, and is not missed.
+// pause stops or continues all processes of the job, if there is one yet. While the
+// head is suspended it sends no heartbeats, and is not missed.
 func (a *agent) pause(j *job, on bool) {
 	if on {
 		a.paused.Store(true)
+	}
+	if j != nil && on {
 		j.signalAll(syscall.SIGSTOP)
+	} else if j != nil {
+		j.signalAll(syscall.SIGCONT)
+	}
+	if on {
 		return
 	}
-	j.signalAll(syscall.SIGCONT)
 	a.heard.Store(int64(time.Since(a.began)))
 	a.paused.Store(false)
 }

@@ -67,6 +67,22 @@ func newShmWatch(dir string, pids func() []proc) *shmWatch {
 	return w
 }
 
+// news reports whether /dev/shm has an entry that it had not at the start.
+func (w *shmWatch) news() bool {
+	d, err := os.Open(shmDir)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	for _, n := range names {
+		if id, _, ok := statFile(shmDir + "/" + n); ok && w.before[n] != id {
+			return true
+		}
+	}
+	return false
+}
+
 // statFile returns what path itself is, without following a link.
 func statFile(path string) (id fileID, st unix.Stat_t, ok bool) {
 	if unix.Lstat(path, &st) != nil {
@@ -93,8 +109,12 @@ func (w *shmWatch) run(stop <-chan struct{}) {
 	}
 }
 
-// look notes what the job's processes map now.
+// look notes what the job's processes map now. It reads the process table only when
+// there is something to be found: every job looks at least once, short ones too.
 func (w *shmWatch) look() {
+	if !w.news() {
+		return
+	}
 	for _, p := range w.pids() {
 		for _, f := range mapped(p.pid) {
 			w.note(f)
