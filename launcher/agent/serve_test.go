@@ -142,8 +142,12 @@ func TestRankStartsClean(t *testing.T) {
 	h.run(newPlan(t, []string{"cat", "/proc/self/status"}, []string{"ls", "-l", "/proc/self/fd"}, sh("ulimit -Sn; ulimit -Hn"), sh("ulimit -Sl; ulimit -Hl")))
 	status := h.text(0, wire.Out)
 	for _, name := range []string{"SigBlk", "SigIgn"} {
-		if !strings.Contains(status, name+":\t0000000000000000\n") {
-			t.Errorf("%s is not empty in %s", name, status)
+		_, rest, _ := strings.Cut(status, name+":\t")
+		word, _, _ := strings.Cut(rest, "\n")
+		// Signals 32 and 33 are the C library's own: posix_spawn, by which make starts
+		// programs, leaves them ignored, and Go does not touch them.
+		if mask, err := strconv.ParseUint(word, 16, 64); err != nil || mask&^(3<<31) != 0 {
+			t.Errorf("%s is %q; want no signal of a program's in\n%s", name, word, status)
 		}
 	}
 	if fds := h.text(1, wire.Out); strings.Count(fds, " -> ") != 4 || !strings.Contains(fds, "0 -> /dev/null") {
