@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,7 +46,7 @@ func TestUnreachable(t *testing.T) {
 			e := gorun(t, sh([]string{"-hostfile", file, "-ppn", "1", "--connect-timeout", reachTimeout}, "echo started"), use)
 			e.want(t, 125, append(tt.want, bad)...)
 			e.wantWithin(t, soon)
-			if strings.Contains(e.stderr, good) {
+			if regexp.MustCompile(`\b` + good + `\b`).MatchString(e.stderr) {
 				t.Errorf("stderr names the good host:\n%s", e.stderr)
 			}
 			if e.stdout != "" {

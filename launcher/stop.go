@@ -37,7 +37,11 @@ func (m *machine) stopWithin(grace time.Duration) []action {
 	case !m.begun || grace == 0:
 		return m.kill()
 	}
-	return append(m.order(grace), action{timer: grace + m.waits.stop})
+	slack := m.waits.stop
+	if !m.patient() {
+		slack = m.waits.kill // who asked for the end does not wait for output that nobody reads
+	}
+	return append(m.order(grace), action{timer: grace + slack})
 }
 
 // kill ends the job without grace. It may follow a stop and be repeated: an agent
