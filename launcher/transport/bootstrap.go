@@ -19,12 +19,15 @@ import (
 //	need KERNEL MACHINE cached   the binary is there but was not run: again, send or next
 //	need KERNEL MACHINE home     send, next, or again: look whether another host has put it there
 //	need KERNEL MACHINE tmp      send or next
+//	got LEFT                     a piece of the binary is written; LEFT bytes are to come
 //	fail WHY DIRECTORY           this directory is no good; WHY is a word or an exit status
 //	at N                         the agent is run from fallback directory N
 //	nowhere                      all directories have failed
 //
-// After "send" come exactly as many bytes as the binary has, and then nothing before
-// the hail, for head -c of busybox reads ahead. A failed write drains the rest.
+// After "send" comes the binary in pieces, the next one only when the script has got the
+// last, for two reasons: head -c of busybox reads ahead, and sshd, given as much as its
+// window takes, moves all that it holds at each packet, which made the transfer several
+// times slower. A failed write drains the rest of its piece, and asks for no other.
 const (
 	// f reports, q cleans up, a asks, w finds out whether a file can be made and run here
 	// (an empty one: a mount may forbid it, otherwise sh takes it for an empty script), r
@@ -35,7 +38,9 @@ const (
 		`q() { test -n "$t" && rm -rf "$t"; t=; }; trap q 0; trap "exit 1" 1 2 13 15; ` +
 		`a() { echo "@gorun-$n need $s $m $1"; w=; read -r w || exit 1; }; ` +
 		`w() { true > "$1" || { f create "$2"; return 1; }; chmod 700 "$1"; "$1" < /dev/null; e=$?; test $e = 0 || { f $e "$2"; return 1; }; }; ` +
-		`r() { head -c $z | { cat > "$1" || { cat > /dev/null; false; }; } && test $(wc -c < "$1") -eq $z && chmod 700 "$1"; }; ` +
+		`r() { l=$z; while test $l -gt 0; do test $l -lt $b && b=$l; ` +
+		`head -c $b | { cat >> "$1" || { cat > /dev/null; false; }; } || return; l=$((l-b)); echo "@gorun-$n got $l"; done; ` +
+		`test $(wc -c < "$1") -eq $z && chmod 700 "$1"; }; ` +
 		`x() { e=size; test $(wc -c < "$1") -eq $z && { "$1" --version < /dev/null > /dev/null; e=$?; }; test $e = 0 || { f $e "$2"; return 1; }; }; ` +
 		`k() { (cd "$c" || exit; find . -name "tmp.*" -mtime +1 -exec rm -f {} +; i=0; ` +
 		`ls -t | while read -r y; do case $y in gorun-*) i=$((i+1)); test $i -gt 3 && rm -f "$y";; esac; done); }; ` +
@@ -57,7 +62,7 @@ func firstCommand(nonce string, b *binary) string {
 
 // installCommand gets the binary there and runs it.
 func installCommand(nonce, jobID string, b *binary) string {
-	vars := fmt.Sprintf("n=%s; v=%s; z=%d; j=%s; c=$HOME/.cache/gorun; ", nonce, b.name, b.size, jobID)
+	vars := fmt.Sprintf("n=%s; v=%s; z=%d; b=%d; j=%s; c=$HOME/.cache/gorun; ", nonce, b.name, b.size, piece, jobID)
 	return shCommand(vars + script)
 }
 

@@ -14,9 +14,12 @@ import (
 	"time"
 )
 
-// sendPiece is how much of the binary is written at once. ssh keeps buffers of that
-// size for each connection.
-const sendPiece = 16 << 10
+// The binary is sent in pieces, each when the host has acknowledged the last one, and
+// written in chunks, for each of which ssh keeps a buffer for the connection.
+const (
+	piece = 512 << 10
+	chunk = 16 << 10
+)
 
 // binary is the gorun binary that is sent to hosts.
 type binary struct {
@@ -89,6 +92,7 @@ type talk struct {
 	lead   chan struct{} // to be closed when this host is done; nil if it does not lead
 	looked bool          // told `again`
 	sent   bool          // the binary has been sent to the home directory
+	left   int64         // bytes of it that the host has not acknowledged
 	place  place
 	failed []Place
 }
@@ -158,6 +162,8 @@ func (t *talk) run(nonce string) error {
 			return checkHail(line, nonce)
 		case "need":
 			err = t.answer(line)
+		case "got":
+			err = t.acknowledged(line)
 		case "fail":
 			t.failed = append(t.failed, parseFail(line))
 			if len(t.failed) > 2*len(placeDirs) {
@@ -268,13 +274,30 @@ func (t *talk) say(word string) error {
 	return nil
 }
 
-// send sends the binary; each piece that is taken renews the host's time.
+// send begins to send the binary.
 func (t *talk) send() error {
 	t.a.d.log.Info("installing gorun", "host", t.a.host.Name, "bytes", t.bin.size)
 	t.say("send")
-	buf := make([]byte, sendPiece)
-	for at := int64(0); at < t.bin.size; {
-		n, err := t.bin.file.ReadAt(buf[:min(sendPiece, t.bin.size-at)], at)
+	t.left = t.bin.size
+	return t.sendPiece()
+}
+
+// acknowledged sends the next piece, if there is one: the host has written the last.
+func (t *talk) acknowledged(line string) error {
+	left := t.left - min(piece, t.left)
+	if t.left == 0 || line != fmt.Sprintf("got %d", left) {
+		return fmt.Errorf("unexpected word from the host: %q", cleanLine(line, 100))
+	}
+	t.left = left
+	t.a.budget.renew()
+	return t.sendPiece()
+}
+
+// sendPiece sends a piece of what is left; each chunk that is taken renews the host's time.
+func (t *talk) sendPiece() error {
+	at, buf := t.bin.size-t.left, make([]byte, chunk)
+	for end := at + min(piece, t.left); at < end; {
+		n, err := t.bin.file.ReadAt(buf[:min(chunk, end-at)], at)
 		if n == 0 {
 			return fmt.Errorf("gorun's own binary: %w", err)
 		}
