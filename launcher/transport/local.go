@@ -83,8 +83,9 @@ func (a *attempt) localFailure(l *localLink, sc *scanner, err error) error {
 	return fmt.Errorf("agent: %w", &ShellError{Exit: exit, Output: sc.noise(), Stderr: l.Stderr()})
 }
 
-// startLocal starts the agent in a process group of its own, so that Ctrl-C at the
-// terminal reaches gorun only.
+// startLocal starts the agent in a session of its own, as sshd does on other hosts:
+// Ctrl-C at the terminal reaches gorun only, and ranks have no terminal to ask, or to be
+// stopped by, in the background.
 func startLocal(d *Dialer, nonce string) (*localLink, error) {
 	stdin, in, err := os.Pipe()
 	if err != nil {
@@ -97,7 +98,7 @@ func startLocal(d *Dialer, nonce string) (*localLink, error) {
 	l := &localLink{in: in, out: out, stderr: &tail{limit: stderrKept}, self: d.opts.Self, ended: make(chan struct{})}
 	cmd := exec.Command(d.opts.Self, "agent", nonce)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, l.stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = time.Second // a stray child may hold stderr open
 	err = cmd.Start()
 	stdin.Close()
