@@ -38,8 +38,8 @@ const (
 		`q() { test -n "$t" && rm -rf "$t"; t=; }; trap q 0; trap "exit 1" 1 2 13 15; ` +
 		`a() { echo "@gorun-$n need $s $m $1"; w=; read -r w || exit 1; }; ` +
 		`w() { true > "$1" || { f create "$2"; return 1; }; chmod 700 "$1"; "$1" < /dev/null; e=$?; test $e = 0 || { f $e "$2"; return 1; }; }; ` +
-		`r() { l=$z; while test $l -gt 0; do test $l -lt $b && b=$l; ` +
-		`head -c $b | { cat >> "$1" || { cat > /dev/null; false; }; } || return; l=$((l-b)); echo "@gorun-$n got $l"; done; ` +
+		`r() { l=$z; while test $l -gt 0; do i=$b; test $l -lt $i && i=$l; ` +
+		`head -c $i | { cat >> "$1" || { cat > /dev/null; false; }; } || return; l=$((l-i)); echo "@gorun-$n got $l"; done; ` +
 		`test $(wc -c < "$1") -eq $z && chmod 700 "$1"; }; ` +
 		`x() { e=size; test $(wc -c < "$1") -eq $z && { "$1" --version < /dev/null > /dev/null; e=$?; }; test $e = 0 || { f $e "$2"; return 1; }; }; ` +
 		`k() { (cd "$c" || exit; find . -name "tmp.*" -mtime +1 -exec rm -f {} +; i=0; ` +

@@ -92,6 +92,7 @@ type talk struct {
 	lead   chan struct{} // to be closed when this host is done; nil if it does not lead
 	looked bool          // told `again`
 	sent   bool          // the binary has been sent to the home directory
+	sends  int           // how often it has been sent
 	left   int64         // bytes of it that the host has not acknowledged
 	place  place
 	failed []Place
@@ -167,7 +168,7 @@ func (t *talk) run(nonce string) error {
 		case "fail":
 			t.failed = append(t.failed, parseFail(line))
 			if len(t.failed) > 2*len(placeDirs) {
-				err = errNoise
+				err = errors.New("the host says of more directories than there are that they are no good")
 			}
 		case "at":
 			t.place, err = parseAt(line)
@@ -274,8 +275,11 @@ func (t *talk) say(word string) error {
 	return nil
 }
 
-// send begins to send the binary.
+// send begins to send the binary. A host asks for it once for each directory at most.
 func (t *talk) send() error {
+	if t.sends++; t.sends > len(placeDirs) {
+		return errors.New("the host asks for gorun's binary again and again")
+	}
 	t.a.d.log.Info("installing gorun", "host", t.a.host.Name, "bytes", t.bin.size)
 	t.say("send")
 	t.left = t.bin.size

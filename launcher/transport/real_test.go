@@ -94,6 +94,24 @@ func killSelf(t *testing.T) string {
 	return name
 }
 
+// TestOneSession: a server that allows one session at a time is enough for the first
+// contact, and for a sweep.
+func TestOneSession(t *testing.T) {
+	t.Parallel()
+	s := startSSHD(t, "", "MaxSessions 1")
+	for _, user := range []string{"bash", "tcsh"} {
+		l := mustDial(t, s.dialer(t, nil), s.host(user))
+		io.WriteString(l, "exit 5\n")
+		var exit *ExitError
+		if err := l.Wait(t.Context()); !errors.As(err, &exit) {
+			t.Errorf("Wait: got %v; want exit status 5", err)
+		}
+		if out, err := l.Run(t.Context(), "agent", "sweep", "job1"); err != nil || string(out) != "swept job1\n" {
+			t.Errorf("Run after the agent: got %q, %v", out, err)
+		}
+	}
+}
+
 // TestBadDirectories: on this host no place but /dev/shm is any good.
 func TestBadDirectories(t *testing.T) {
 	t.Parallel()

@@ -73,6 +73,12 @@ type session struct {
 // start runs a command. It blocks until the server has answered, or the connection is closed.
 func (c *sshConn) start(command string) (*session, error) {
 	ch, reqs, err := c.OpenChannel("session", nil)
+	if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
+		// A server that allows one session at a time (MaxSessions 1) forgets the last one
+		// a moment after it has closed it: after a round trip.
+		c.SendRequest("keepalive@openssh.com", true, nil)
+		ch, reqs, err = c.OpenChannel("session", nil)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -153,26 +159,22 @@ func (c *sshConn) run(ctx context.Context, command string) ([]byte, error) {
 		err error
 	}
 	done := make(chan result, 1)
-	var mu sync.Mutex
-	var s *session // guarded by mu
 	open := c.spawn(func() {
-		started, err := c.start(command)
+		s, err := c.start(command)
 		if err != nil {
 			done <- result{nil, err}
 			return
 		}
-		mu.Lock()
-		s = started
-		mu.Unlock()
-		started.CloseWrite()
-		out, _ := io.ReadAll(io.LimitReader(started, runOutput))
-		io.Copy(io.Discard, started)
-		<-started.ended
-		if text := started.stderr.String(); text != "" {
+		defer context.AfterFunc(ctx, func() { s.Close() })()
+		s.CloseWrite()
+		out, _ := io.ReadAll(io.LimitReader(s, runOutput))
+		io.Copy(io.Discard, s)
+		<-s.ended
+		if text := s.stderr.String(); text != "" {
 			out = append(out, text...)
 			out = out[:min(len(out), runOutput)]
 		}
-		done <- result{out, started.exit}
+		done <- result{out, s.exit}
 	})
 	if !open {
 		return nil, net.ErrClosed
@@ -181,11 +183,6 @@ func (c *sshConn) run(ctx context.Context, command string) ([]byte, error) {
 	case r := <-done:
 		return r.out, r.err
 	case <-ctx.Done():
-		mu.Lock()
-		defer mu.Unlock()
-		if s != nil {
-			s.Close()
-		}
 		return nil, context.Cause(ctx)
 	}
 }
