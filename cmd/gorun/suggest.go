@@ -8,26 +8,33 @@ import (
 
 // unknownFlag is the error for a, which no flag of gorun's is; rest is what follows.
 func unknownFlag(words map[string]string, a arg, rest []string) error {
-	e := &usageError{msg: "unknown flag " + a.typed}
-	same := strings.ReplaceAll(a.word, "_", "-")
-	lower := strings.ToLower(same)
-	switch {
-	case strings.HasPrefix(a.word, "-"):
-		e.hints = []string{"flags begin with one dash or two"}
-	case words[same] != "":
-		e.hints = []string{"write " + dashed(same)}
-	case peerHint(same) != "":
-		e.hints = []string{peerHint(same)}
-	case words[lower] != "":
-		e.hints = []string{"write " + dashed(lower)}
-	case peerHint(lower) != "":
-		e.hints = []string{peerHint(lower)}
-	case glued(words, a, rest) != "":
-		e.hints = []string{"write " + glued(words, a, rest)}
-	default:
-		e.hints = nearHints(words, lower)
+	return &usageError{"unknown flag " + a.typed, unknownHints(words, a, rest)}
+}
+
+func unknownHints(words map[string]string, a arg, rest []string) []string {
+	if strings.HasPrefix(a.word, "-") {
+		return []string{"flags begin with one dash or two"}
 	}
-	return e
+	same := strings.ReplaceAll(a.word, "_", "-")
+	lower := same
+	if len(same) > 1 { // as letters, -C is not -c
+		lower = strings.ToLower(same)
+	}
+	for _, word := range []string{same, lower} {
+		if words[word] != "" {
+			return []string{"write " + dashed(word)}
+		}
+		if hints := peerHints(word); hints != nil {
+			return hints
+		}
+	}
+	if hint := glued(words, a, rest); hint != "" {
+		return []string{"write " + hint}
+	}
+	if hints := gluedNumber(a); hints != nil {
+		return hints
+	}
+	return nearHints(words, lower)
 }
 
 // glued is how to write a flag of one letter whose value follows without a space, as
@@ -53,6 +60,15 @@ func glued(words map[string]string, a arg, rest []string) string {
 	return ""
 }
 
+// gluedNumber is what peers say about a flag of one letter whose value, which begins
+// with a digit, follows without a space, as in -t10.
+func gluedNumber(a arg) []string {
+	if len(a.word) < 2 || !strings.HasPrefix(a.typed, "-"+a.word) || a.word[1] < '0' || a.word[1] > '9' {
+		return nil
+	}
+	return peerHints(a.word[:1])
+}
+
 // nearHints names the flag that word is nearest to: one of gorun's, else another
 // launcher's.
 func nearHints(words map[string]string, word string) []string {
@@ -62,10 +78,10 @@ func nearHints(words map[string]string, word string) []string {
 	}
 	var theirs []string
 	for _, p := range peers() {
-		theirs = append(theirs, strings.Fields(p.words)...)
+		theirs = append(theirs, p.words...)
 	}
 	if w := nearest(word, theirs); w != "" {
-		return []string{"if you mean " + dashed(w) + ": " + peerHint(w)}
+		return []string{"if you mean " + dashed(w) + ": " + peerHints(w)[0]}
 	}
 	return []string{seeHelp, "flags of the program come after the program's name"}
 }
