@@ -156,6 +156,15 @@ var behaviours = map[string]func(*fake){
 		f.waitStop()
 		f.finish()
 	},
+	"pauses-in-a-line": func(f *fake) {
+		f.start()
+		f.print(0, wire.Err, "first half, ")
+		f.waitFor("logged")
+		f.print(0, wire.Err, "second half\n")
+		f.exitAll()
+		f.waitStop()
+		f.finish()
+	},
 	"echo": func(f *fake) { f.start(); f.echo() },
 	"echo-one": func(f *fake) { // the rank that has stdin
 		f.start()

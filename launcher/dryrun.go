@@ -3,7 +3,6 @@ package launcher
 import (
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"text/tabwriter"
 
@@ -17,8 +16,9 @@ const decidedAtLaunch = "<decided at launch>"
 
 // DryRun writes the layout and every rank's environment as far as they are known
 // without a connection. Hidden values are not shown. It returns an
-// *UnknownSlotsError if a host list leaves the slots to the hosts.
-func DryRun(w io.Writer, job Job) error {
+// *UnknownSlotsError if a host list leaves the slots to the hosts. cores and gpus are
+// this machine's, as its agent would count them; they count when no host is named.
+func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	env, notes, err := job.Env.Build()
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func DryRun(w io.Writer, job Job) error {
 	if err := checkSizes(job.Apps, env); err != nil {
 		return err
 	}
-	hosts, offers, err := job.knownOffers()
+	hosts, offers, err := job.knownOffers(cores, gpus)
 	if err != nil {
 		return err
 	}
@@ -51,14 +51,14 @@ func DryRun(w io.Writer, job Job) error {
 	return nil
 }
 
-// knownOffers are the hosts' offers without asking them. This machine, when no host
-// was named, is taken by its processors.
-func (j Job) knownOffers() ([]hostfile.Host, []Offer, error) {
+// knownOffers are the hosts' offers without asking them. When no host was named, it is
+// this machine's, made of cores and gpus.
+func (j Job) knownOffers(cores, gpus int) ([]hostfile.Host, []Offer, error) {
 	hosts := j.Hosts
 	var self *wire.Hello
 	if len(hosts) == 0 {
 		hosts = []hostfile.Host{{Name: "localhost", Slots: -1, File: thisMachine}}
-		self = &wire.Hello{Cores: runtime.NumCPU()}
+		self = &wire.Hello{Cores: cores, GPUs: gpus}
 	}
 	var offers []Offer
 	unknown := &UnknownSlotsError{}

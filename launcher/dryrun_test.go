@@ -20,7 +20,7 @@ func TestDryRun(t *testing.T) {
 		},
 	}
 	var b strings.Builder
-	if err := DryRun(&b, job); err != nil {
+	if err := DryRun(&b, job, 4, 0); err != nil {
 		t.Fatal(err)
 	}
 	const file = "testdata/dryrun.txt"
@@ -41,14 +41,26 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
+// Without a host, a dry run takes this machine as a launch would.
 func TestDryRunOnThisMachine(t *testing.T) {
-	var b strings.Builder
-	job := Job{Apps: []App{{Args: []string{"app"}, NP: 3}}, Dir: "/"}
-	if err := DryRun(&b, job); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.String(); !strings.HasPrefix(got, "3 ranks on 1 host\n") || strings.Count(got, " localhost ") != 3 {
-		t.Errorf("got\n%s", got)
+	for _, tt := range []struct {
+		name                   string
+		np, cores, gpus, ranks int
+	}{
+		{"as-many-as-asked-for", 3, 4, 0, 3},
+		{"one-for-each-core", 0, 4, 0, 4},
+		{"one-for-each-gpu", 0, 4, 2, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var b strings.Builder
+			job := Job{Apps: []App{{Args: []string{"app"}, NP: tt.np}}, Dir: "/"}
+			if err := DryRun(&b, job, tt.cores, tt.gpus); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.String(); !strings.HasPrefix(got, count(tt.ranks, "rank")+" on 1 host\n") || strings.Count(got, "  localhost  ") != tt.ranks {
+				t.Errorf("got\n%s", got)
+			}
+		})
 	}
 }
 
@@ -68,7 +80,7 @@ func TestDryRunRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var b strings.Builder
-			if err := DryRun(&b, tt.job); !errors.As(err, tt.want) || b.Len() > 0 {
+			if err := DryRun(&b, tt.job, 4, 0); !errors.As(err, tt.want) || b.Len() > 0 {
 				t.Errorf("got %v, and %q written; want a %T", err, b.String(), tt.want)
 			}
 		})
@@ -102,7 +114,7 @@ func TestErrorTexts(t *testing.T) {
 func TestDryRunHidesSecrets(t *testing.T) {
 	job := Job{Apps: []App{{Args: []string{"app", "--api-key=hunter2"}, NP: 1}}, Stdin: StdinNone}
 	var b strings.Builder
-	if err := DryRun(&b, job); err != nil {
+	if err := DryRun(&b, job, 4, 0); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.String(); strings.Contains(got, "hunter2") || !strings.Contains(got, "--api-key=<hidden>") {

@@ -86,9 +86,9 @@ type IO struct {
 	Color          bool
 	Signals        <-chan os.Signal
 	Prompt         func(prompt string) ([]byte, error) // asks for a passphrase on the terminal; nil: never
-	Log            *slog.Logger
-	Verbose        bool   // lines on what each host does (-v)
-	Exe            string // the gorun binary that is run on every host
-	Home, User     string // of the user, for ssh's files and login name
-	Suspend        func() // stops this process as SIGTSTP would; returns when it is continued; nil: TSTP does nothing
+	Log            func(lines io.Writer) *slog.Logger  // makes a logger of a writer that takes a line at a time; nil: no log
+	Verbose        bool                                // lines on what each host does (-v)
+	Exe            string                              // the gorun binary that is run on every host
+	Home, User     string                              // of the user, for ssh's files and login name
+	Suspend        func()                              // stops this process as SIGTSTP would; returns when it is continued; nil: TSTP does nothing
 }

@@ -44,8 +44,9 @@ func offer(h hostfile.Host, hello *wire.Hello) (o Offer, ok bool) {
 		o.Slots = min(o.Slots, o.Max)
 	}
 	o.Limit = o.Slots
-	if h.File == thisMachine && hello.GPUs == 0 {
-		o.Limit = max(o.Slots, localSlots)
+	if h.File == thisMachine && hello.GPUs == 0 && o.Slots < localSlots {
+		o.Limit = localSlots
+		o.Origin += fmt.Sprintf(", shared by up to %d ranks", localSlots)
 	}
 	return o, true
 }

@@ -33,7 +33,7 @@ func TestOffer(t *testing.T) {
 		{"cores", hostfile.Host{Slots: -1}, cores, Offer{Slots: 4, Limit: 4, Origin: "4 cores"}, true},
 		{"gpus", hostfile.Host{Slots: -1}, gpus, Offer{Slots: 8, Limit: 8, Origin: "8 GPUs"}, true},
 		{"max-below-cores", hostfile.Host{Slots: -1, MaxSlots: 2}, cores, Offer{Slots: 2, Limit: 2, Max: 2, Origin: "4 cores"}, true},
-		{"this-machine", hostfile.Host{Slots: -1, File: thisMachine}, cores, Offer{Slots: 4, Limit: localSlots, Origin: "4 cores"}, true},
+		{"this-machine", hostfile.Host{Slots: -1, File: thisMachine}, cores, Offer{Slots: 4, Limit: localSlots, Origin: "4 cores, shared by up to 64 ranks"}, true},
 		{"this-machine-with-gpus", hostfile.Host{Slots: -1, File: thisMachine}, gpus, Offer{Slots: 8, Limit: 8, Origin: "8 GPUs"}, true},
 		{"this-big-machine", hostfile.Host{Slots: -1, File: thisMachine}, &wire.Hello{Cores: 96}, Offer{Slots: 96, Limit: 96, Origin: "96 cores"}, true},
 	}

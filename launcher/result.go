@@ -26,6 +26,7 @@ type Result struct {
 	OutputError  string        `json:"output_error,omitempty"` // output that could not be written
 	EnvDigest    string        `json:"env_digest,omitempty"`
 	Elapsed      time.Duration `json:"elapsed_ns"`
+	Unfinished   bool          `json:"-"` // standard error was left in the middle of a rank's line
 }
 
 // HostResult is one host of a Result.

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -116,9 +118,13 @@ func newRun(job Job, io IO, w waits) (*run, error) {
 
 func (r *run) newDialer() (*transport.Dialer, error) {
 	job, io := r.job, r.io
+	var log *slog.Logger
+	if io.Log != nil {
+		log = io.Log(logLines{r})
+	}
 	return transport.New(transport.Options{
 		ConnectTimeout: job.ConnectTimeout, AcceptNewHostKeys: job.AcceptNewHostKeys, Home: io.Home, User: io.User,
-		AgentSocket: os.Getenv("SSH_AUTH_SOCK"), Prompt: io.Prompt, Self: io.Exe, JobID: r.id, Logger: io.Log, Fanout: job.Fanout,
+		AgentSocket: os.Getenv("SSH_AUTH_SOCK"), Prompt: io.Prompt, Self: io.Exe, JobID: r.id, Logger: log, Fanout: job.Fanout,
 	})
 }
 
@@ -363,6 +369,15 @@ func (r *run) flushLinks(limit time.Duration) {
 
 // say writes a line of gorun's own, whole, between the ranks' lines.
 func (r *run) say(text string) { r.out.Line("gorun: " + text) }
+
+// logLines has the loop say what the hosts' goroutines log: each Write is one line.
+type logLines struct{ r *run }
+
+func (l logLines) Write(p []byte) (int, error) {
+	text := strings.TrimSuffix(string(p), "\n")
+	l.r.tell(func() { l.r.say(text) })
+	return len(p), nil
+}
 
 // note says a warning always and an info line with -v.
 func (r *run) note(level, text string) {

@@ -3,10 +3,14 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"gorun/envsync"
 	"gorun/hostfile"
@@ -63,6 +67,31 @@ func TestLogsOfAgents(t *testing.T) {
 				t.Errorf("stderr: got %q", w.stderr)
 			}
 		})
+	}
+}
+
+// A line of the log does not land inside a rank's line.
+func TestLogKeepsToLines(t *testing.T) {
+	w := newWorld(t, "pauses-in-a-line", 1)
+	var log *slog.Logger
+	w.io.Log = func(lines io.Writer) *slog.Logger {
+		log = slog.New(slog.NewTextHandler(lines, nil))
+		return log
+	}
+	go func() {
+		for w.stderr.String() == "" && w.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		log.Info("trying again", "host", "a\nb")
+		for !strings.Contains(w.stderr.String(), "again") && w.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		os.WriteFile(filepath.Join(w.dir, "logged"), nil, 0o600)
+	}()
+	w.good()
+	want := regexp.MustCompile(`^first half, \ngorun: time=\S+ level=INFO msg="trying again" host="a\\nb"\nsecond half\n$`)
+	if got := w.stderr.String(); !want.MatchString(got) {
+		t.Errorf("stderr: got %q", got)
 	}
 }
 

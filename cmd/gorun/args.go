@@ -13,6 +13,9 @@ type use struct {
 	typed string // as the user spelled it, with its dashes
 }
 
+// text is the flag and its value as they may be typed.
+func (u use) text() string { return u.typed + "=" + shellQuote(u.value) }
+
 // A commandLine is gorun's arguments taken apart: flags, then the program.
 type commandLine struct {
 	uses    []use
@@ -69,9 +72,6 @@ type lineParser struct {
 
 // flag reads the flag a and, if it needs one, its value.
 func (p *lineParser) flag(a arg) error {
-	if a.word == "vv" && !a.valued {
-		a.word, a.value, a.valued = "v", "2", true
-	}
 	name, ok := p.words[a.word]
 	if !ok {
 		number := ""

@@ -3,7 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
+	"os"
 	"os/signal"
 	"strings"
 	"sync"
@@ -23,22 +24,30 @@ func (c *command) clean(ctx context.Context, args []string) int {
 	case err != nil:
 		return c.fail(err, o)
 	case o.help:
-		io.WriteString(c.stdout, cleanHelp)
-		return 0
+		return c.show(cleanHelp)
 	}
 	hosts, err := readHosts(o)
 	if err != nil {
 		return c.fail(err, o)
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	hosts = append([]hostfile.Host{{Name: "localhost", Slots: -1}}, hosts...)
-	err = c.cleanHosts(ctx, o, hosts)
-	if ctx.Err() != nil {
-		c.console.print(report{lines: []string{"interrupted; not every host was cleaned"}})
-		return exitInterrupted
+	done := make(chan error, 1)
+	go func() { done <- c.cleanHosts(ctx, o, hosts) }()
+	select {
+	case err := <-done:
+		return c.cleaned(err, o)
+	case s := <-signals:
+		cancel()
+		<-done
+		n := int(s.(syscall.Signal))
+		c.console.print(report{lines: []string{fmt.Sprintf("ended by %s; not every host was cleaned", signalName(n))}})
+		return 128 + n
 	}
-	return c.cleaned(err, o)
 }
 
 // cleaned says how it went and returns the exit code.
@@ -61,7 +70,7 @@ func (c *command) cleanHosts(ctx context.Context, o options, hosts []hostfile.Ho
 	home, user := c.account()
 	d, err := transport.New(transport.Options{
 		ConnectTimeout: o.connectTimeout, AcceptNewHostKeys: o.acceptNew, Fanout: o.fanout, Home: home, User: user,
-		AgentSocket: c.env.get("SSH_AUTH_SOCK"), Prompt: tty.prompt(), Logger: c.console.logger(o.verbose),
+		AgentSocket: c.env.get("SSH_AUTH_SOCK"), Prompt: tty.prompt(), Logger: logger(o.verbose, &c.console),
 	})
 	if err != nil {
 		return err

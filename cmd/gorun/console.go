@@ -1,23 +1,26 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 
 	"gorun/launcher/output"
 )
 
 // console writes gorun's own words to standard error.
 type console struct {
-	w io.Writer
+	w      io.Writer
+	inLine bool // a rank has left its last line there unfinished
 }
 
 // print writes a report, every line with gorun's name before it.
-func (c console) print(r report) {
+func (c *console) print(r report) {
 	var b strings.Builder
+	if c.inLine && len(r.lines) > 0 {
+		b.WriteByte('\n')
+		c.inLine = false
+	}
 	for _, l := range r.lines {
 		b.WriteString("gorun: " + output.Clean(l) + "\n")
 	}
@@ -28,19 +31,15 @@ func (c console) print(r report) {
 }
 
 // warn writes one line.
-func (c console) warn(text string) { c.print(report{lines: []string{"warning: " + text}}) }
+func (c *console) warn(text string) { c.print(report{lines: []string{"warning: " + text}}) }
 
-// logger returns a logger for -v (level 1) and -vv (2); at 0 it drops everything.
-func (c console) logger(verbose int) *slog.Logger {
-	if verbose == 0 {
+// logger returns a logger for -v, or one that drops everything. lines is written a
+// line at a time.
+func logger(verbose bool, lines io.Writer) *slog.Logger {
+	if !verbose {
 		return slog.New(slog.DiscardHandler)
 	}
-	level := slog.LevelInfo
-	if verbose > 1 {
-		level = slog.LevelDebug
-	}
-	h := slog.NewTextHandler(&prefixer{w: c.w}, &slog.HandlerOptions{Level: level, ReplaceAttr: dropLevel})
-	return slog.New(h)
+	return slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{ReplaceAttr: dropLevel}))
 }
 
 // dropLevel keeps the time of day, which tells what took long, and leaves the level out.
@@ -55,15 +54,9 @@ func dropLevel(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// prefixer puts gorun's name before every line. A Write is one line.
-type prefixer struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (p *prefixer) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, err := p.w.Write(append([]byte("gorun: "), bytes.ToValidUTF8(b, []byte("?"))...))
-	return len(b), err
+// Write prints a line of the log, for commands without ranks. slog calls it for one
+// line at a time.
+func (c *console) Write(line []byte) (int, error) {
+	c.print(report{lines: []string{strings.TrimSuffix(string(line), "\n")}})
+	return len(line), nil
 }

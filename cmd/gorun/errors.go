@@ -169,14 +169,25 @@ func slotsHint(e *launcher.SlotsError, o options) string {
 	if e.Need > launcher.MaxRanks {
 		return fmt.Sprintf("a job has at most %d ranks", launcher.MaxRanks)
 	}
-	ways := []string{"add a host"}
-	if e.PerHost > 0 {
+	usable := 0
+	for _, h := range e.Hosts {
+		usable += min(h.Slots, 1)
+	}
+	var ways []string
+	if o.np > 0 {
+		ways = append(ways, "add a host")
+	}
+	tooFew := e.PerHost > 0 && e.PerHost*usable < e.Need // by -ppn, whatever the slots
+	switch {
+	case tooFew && usable > 0:
+		ways = append(ways, fmt.Sprintf("raise -ppn to %d", (e.Need+usable-1)/usable))
+	case e.PerHost > 0:
 		ways = append(ways, "lower -ppn")
 	}
-	if e.Have > 0 && e.Have < e.Need {
+	if e.Have > 0 && e.Have < e.Need && o.np > 0 {
 		ways = append(ways, fmt.Sprintf("lower -np to %d", e.Have))
 	}
-	if !o.oversubscribe {
+	if !o.oversubscribe && !tooFew {
 		ways = append(ways, "pass --oversubscribe")
 	}
 	return either(ways)

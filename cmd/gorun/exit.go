@@ -13,7 +13,6 @@ const (
 	exitUsage        = 2
 	exitTimeout      = 124
 	exitTrouble      = 125 // gorun itself failed
-	exitInterrupted  = 130
 	exitStdoutClosed = 141 // as a program that SIGPIPE kills
 )
 

@@ -37,7 +37,7 @@ type options struct {
 	keepGoing bool
 	lostAfter time.Duration
 
-	verbose int // 0, 1 (-v) or 2 (-vv)
+	verbose bool
 	dryRun  bool
 	result  string
 	version bool
@@ -121,8 +121,7 @@ func (o *options) failureFlags(fs *pflag.FlagSet) {
 }
 
 func (o *options) diagnosisFlags(fs *pflag.FlagSet) {
-	fs.Var(&level{&o.verbose}, "v", "")
-	fs.Lookup("v").NoOptDefVal = "+1"
+	yes(fs, "v", &o.verbose)
 	yes(fs, "dry-run", &o.dryRun)
 	value(fs, "result", &o.result, text)
 	yes(fs, "version", &o.version)
@@ -147,9 +146,13 @@ func readOptions(args []string) (options, commandLine, error) {
 	if err != nil {
 		return o, line, err
 	}
+	first := map[string]use{}
 	for _, u := range line.uses {
+		if _, ok := first[u.name]; !ok {
+			first[u.name] = u
+		}
 		if err := fs.Set(u.name, u.value); err != nil {
-			return o, line, badValue(u, err)
+			return o, line, badValue(u, first[u.name], err)
 		}
 	}
 	o.program, o.marked = line.program, line.marked

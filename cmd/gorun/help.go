@@ -3,7 +3,6 @@ package main
 import (
 	_ "embed"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -27,9 +26,9 @@ gorun itself does. A job that is running is not disturbed.
 // version is set by the linker for a release: -ldflags "-X main.version=v1.2.3".
 var version string
 
-// printVersion writes one line: version, commit, Go and platform.
-func printVersion(w io.Writer) {
-	fmt.Fprintf(w, "gorun %s %s %s/%s\n", ownVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+// versionLine is what --version prints: version, commit, Go and platform.
+func versionLine() string {
+	return fmt.Sprintf("gorun %s %s %s/%s\n", ownVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // ownVersion is the version of this binary.

@@ -29,16 +29,6 @@ func until(limit time.Duration, cond func() bool) bool {
 	return true
 }
 
-// remaining returns the files that match pattern when none is left, or after limit.
-func remaining(pattern string, limit time.Duration) []string {
-	var left []string
-	until(limit, func() bool {
-		left, _ = filepath.Glob(pattern)
-		return len(left) == 0
-	})
-	return left
-}
-
 // buffer gathers output while others look at it.
 type buffer struct {
 	mu sync.Mutex
@@ -310,16 +300,21 @@ func TestHostsThatCannotBeUsed(t *testing.T) {
 }
 
 func TestCleanIsInterrupted(t *testing.T) {
-	t.Parallel()
-	port, accepted := silentServer(t)
-	p := start(t, "clean", "-hostfile", hostsFile(t, fmt.Sprintf("127.0.0.1 port=%d slots=1", port)))
-	select {
-	case <-accepted:
-	case <-time.After(patience):
-		t.Fatal("gorun has not connected")
-	}
-	p.signal(syscall.SIGINT)
-	if _, stderr := p.end(130); !strings.Contains(stderr, "gorun: interrupted") {
-		t.Errorf("got %q", stderr)
+	for name, signal := range map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			port, accepted := silentServer(t)
+			p := start(t, "clean", "-hostfile", hostsFile(t, fmt.Sprintf("127.0.0.1 port=%d slots=1", port)))
+			select {
+			case <-accepted:
+			case <-time.After(patience):
+				t.Fatal("gorun has not connected")
+			}
+			p.signal(signal)
+			_, stderr := p.end(128 + int(signal))
+			if want := "gorun: ended by SIG" + name + "; not every host was cleaned\n"; stderr != want {
+				t.Errorf("got %q; want %q", stderr, want)
+			}
+		})
 	}
 }

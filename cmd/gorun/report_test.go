@@ -190,7 +190,11 @@ func TestErrors(t *testing.T) {
 		},
 		"per-host": {
 			&launcher.SlotsError{Need: 8, Have: 6, PerHost: 4, Hosts: []launcher.HostSlots{{Name: "a", Slots: 1, Origin: "-H"}}},
-			2, []string{"8 ranks do not fit with 4 on each host", "  a: 1 slot (-H)"}, "add a host, lower -ppn, lower -np to 6, or pass --oversubscribe",
+			2, []string{"8 ranks do not fit with 4 on each host", "  a: 1 slot (-H)"}, "add a host, raise -ppn to 8, or lower -np to 6",
+		},
+		"per-host-slots": {
+			&launcher.SlotsError{Need: 4, Have: 2, PerHost: 4, Hosts: []launcher.HostSlots{{Name: "a", Slots: 2, Origin: "-H"}}},
+			2, []string{"4 ranks do not fit with 4 on each host", "  a: 2 slots (-H)"}, "add a host, lower -ppn, lower -np to 2, or pass --oversubscribe",
 		},
 		"not-found": {
 			&launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: "b", Rank: 2, Code: 127, Text: "app: not found"}, {Host: "b", Rank: 3, Code: 127, Text: "app: not found"}}},
@@ -212,7 +216,7 @@ func TestErrors(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			o := defaultOptions()
-			o.program = []string{"app"}
+			o.program, o.np = []string{"app"}, 8
 			got := errorReport(tt.err, o)
 			if tt.lines == nil {
 				h := tt.err.(*launcher.HostsError).Hosts[0]
@@ -228,6 +232,14 @@ func TestErrors(t *testing.T) {
 				t.Errorf("got exit code %d; want %d", code, tt.code)
 			}
 		})
+	}
+}
+
+// What nobody asked for is not to be lowered.
+func TestSlotsHintWithoutNP(t *testing.T) {
+	e := &launcher.SlotsError{Need: 4, Have: 2, PerHost: 4, Hosts: []launcher.HostSlots{{Name: "a", Slots: 2}}}
+	if got, want := slotsHint(e, options{ppn: 4}), "lower -ppn or pass --oversubscribe"; got != want {
+		t.Errorf("got %q; want %q", got, want)
 	}
 }
 

@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 
 	"gorun/launcher"
 )
@@ -50,30 +47,6 @@ func failuresOf(err error) []hostFailure {
 		}
 	}
 	return out
-}
-
-// checkResultPath finds out before the job whether path can be written after it.
-func checkResultPath(path string) error {
-	wrong := func(err error) error {
-		return &usageError{fmt.Sprintf("--result %s: %v", path, err), nil}
-	}
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
-		return wrong(errors.New("is a directory"))
-	case err == nil && !info.Mode().IsRegular():
-		return nil // a device or a pipe is written as it is
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return wrong(errors.Unwrap(err))
-	}
-	dir := filepath.Dir(path)
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return wrong(fmt.Errorf("there is no directory %s", dir))
-	}
-	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-		return wrong(fmt.Errorf("directory %s: %w", dir, err))
-	}
-	return nil
 }
 
 // writeResult writes f to path so that a reader sees the old file or the whole new one.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"gorun/launcher"
@@ -56,20 +55,5 @@ func TestFailuresInTheResult(t *testing.T) {
 	ranks := failuresOf(&launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: "a", Rank: 0, Code: 127, Text: "no"}, {Host: "b", Rank: -1, Code: 125}}})
 	if len(ranks) != 2 || ranks[0].Rank == nil || *ranks[0].Rank != 0 || ranks[1].Rank != nil || ranks[1].Code != 125 {
 		t.Errorf("got %+v", ranks)
-	}
-}
-
-func TestCheckResultPath(t *testing.T) {
-	dir := t.TempDir()
-	for path, want := range map[string]string{
-		filepath.Join(dir, "new"):          "",
-		"/dev/stdout":                      "",
-		dir:                                "is a directory",
-		filepath.Join(dir, "no", "r.json"): "there is no directory",
-	} {
-		err := checkResultPath(path)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got error %v; want %q", path, err, want)
-		}
 	}
 }

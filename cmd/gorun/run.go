@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"os/user"
+	"strings"
 
 	"gorun/envsync"
 	"gorun/hostfile"
@@ -29,7 +31,7 @@ func run(ctx context.Context, args, env []string, stdin *os.File, stdout, stderr
 	if len(args) > 0 {
 		word = args[0]
 	}
-	c := &command{env: env, stdin: stdin, stdout: stdout, stderr: stderr, console: console{stderr}}
+	c := &command{env: env, stdin: stdin, stdout: stdout, stderr: stderr, console: console{w: stderr}}
 	switch word {
 	case "agent":
 		return agent.Main(ctx, args[1:], stdin, stdout, stderr)
@@ -53,33 +55,49 @@ func (c *command) launch(ctx context.Context, args []string) int {
 	case err != nil:
 		return c.fail(err, o)
 	case o.help:
-		io.WriteString(c.stdout, helpText)
-		return 0
+		return c.show(helpText)
 	case o.version:
-		printVersion(c.stdout)
-		return 0
+		return c.show(versionLine())
+	case o.dryRun:
+		return c.dryRun(o)
 	}
-	if o.result != "" {
-		if err := checkResultPath(o.result); err != nil {
-			return c.fail(err, o)
-		}
+	if err := checkResult(o.result); err != nil {
+		return c.fail(err, o)
 	}
 	res, err := c.job(ctx, o)
 	return c.end(o, res, err)
 }
 
-// job makes a Job of the options and runs it, or shows what it would do.
+// show prints text and returns the exit code.
+func (c *command) show(text string) int {
+	if _, err := io.WriteString(c.stdout, text); err != nil {
+		return c.fail(err, options{})
+	}
+	return 0
+}
+
+// dryRun shows what a job would do.
+func (c *command) dryRun(o options) int {
+	var text strings.Builder
+	job, err := c.newJob(o)
+	if err == nil {
+		cores, gpus := agent.Capacity()
+		err = launcher.DryRun(&text, job, cores, gpus)
+	}
+	if err != nil {
+		return c.fail(err, o)
+	}
+	return c.show(text.String())
+}
+
+// job makes a Job of the options and runs it.
 func (c *command) job(ctx context.Context, o options) (*launcher.Result, error) {
-	dir, err := workDir(c.env)
+	job, err := c.newJob(o)
 	if err != nil {
 		return nil, err
 	}
-	job, err := newJob(o, c.env, dir)
-	if err != nil {
+	if err := checkOutputDir(job.OutputDir); err != nil {
 		return nil, err
-	}
-	if o.dryRun {
-		return nil, launcher.DryRun(c.stdout, job)
 	}
 	catchPipe()
 	signals, stop := watchSignals()
@@ -99,7 +117,7 @@ func (c *command) world(o options, signals <-chan os.Signal, tty *terminal) (lau
 	w := launcher.IO{
 		Stdin: c.stdin, Stdout: c.stdout, Stderr: c.stderr, StdoutTerminal: isTerminal(c.stdout), StderrTerminal: isTerminal(c.stderr),
 		Signals: signals, Suspend: suspend, Prompt: tty.prompt(),
-		Log: c.console.logger(o.verbose), Verbose: o.verbose > 0, Exe: exe,
+		Log: func(lines io.Writer) *slog.Logger { return logger(o.verbose, lines) }, Verbose: o.verbose, Exe: exe,
 	}
 	w.Color = wantColor(c.env, w.StdoutTerminal)
 	w.Home, w.User = c.account()
@@ -131,6 +149,7 @@ func (c *command) end(o options, res *launcher.Result, err error) int {
 	if res != nil && (err == nil || res.Signal != 0) {
 		r.add(resultReport(res, o))
 	}
+	c.console.inLine = res != nil && res.Unfinished
 	c.console.print(r)
 	if o.result == "" {
 		return code
@@ -151,12 +170,16 @@ func (c *command) fail(err error, o options) int {
 	return errorCode(err)
 }
 
-// newJob makes a Job of the options. dir is the current directory.
-func newJob(o options, env environment, dir string) (launcher.Job, error) {
+// newJob makes a Job of the options.
+func (c *command) newJob(o options) (launcher.Job, error) {
+	dir, err := workDir(c.env)
+	if err != nil {
+		return launcher.Job{}, err
+	}
 	hosts, err := readHosts(o)
 	return launcher.Job{
 		Hosts: hosts, Apps: []launcher.App{{Args: o.program, NP: o.np}}, PerHost: o.ppn, Oversubscribe: o.oversubscribe,
-		Env: o.policy(env), Dir: o.workDir(dir), Backend: o.backend, Interface: o.iface,
+		Env: o.policy(c.env), Dir: o.workDir(dir), Backend: o.backend, Interface: o.iface,
 		Stdin: o.stdin, Tag: o.tag, OutputDir: absolute(dir, o.outputDir),
 		Timeout: o.timeout, Grace: o.grace, ConnectTimeout: o.connectTimeout, LostAfter: o.lostAfter,
 		Fanout: o.fanout, KeepGoing: o.keepGoing, AcceptNewHostKeys: o.acceptNew,

@@ -20,10 +20,14 @@ type usageError struct {
 
 func (e *usageError) Error() string { return e.msg }
 
-// badValue says which flag the error of its value belongs to.
-func badValue(u use, err error) error {
+// badValue says which flag the error of its value belongs to. first is the first use
+// of the same flag, which may be spelled in another way.
+func badValue(u, first use, err error) error {
 	if e, ok := errors.AsType[*usageError](err); ok {
 		return &usageError{u.typed + ": " + e.msg, e.hints}
+	}
+	if errors.Is(err, errContradiction) {
+		return &usageError{first.text() + " and " + u.text() + " contradict each other", nil}
 	}
 	return &usageError{fmt.Sprintf("%s: %v", u.typed, err), nil}
 }

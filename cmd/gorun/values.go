@@ -15,13 +15,14 @@ import (
 )
 
 // once is the value of a flag that says one thing: it may be repeated only with an
-// equal value.
+// equal value, else Set returns errContradiction.
 type once[T comparable] struct {
 	dst   *T
 	parse func(string) (T, error)
-	given string // as typed; valid when set
 	set   bool
 }
+
+var errContradiction = errors.New("given twice, with different values")
 
 func (o *once[T]) Set(s string) error {
 	v, err := o.parse(s)
@@ -29,13 +30,13 @@ func (o *once[T]) Set(s string) error {
 		return err
 	}
 	if o.set && v != *o.dst {
-		return &usageError{fmt.Sprintf("given twice, as %q and as %q", o.given, s), nil}
+		return errContradiction
 	}
-	*o.dst, o.given, o.set = v, s, true
+	*o.dst, o.set = v, true
 	return nil
 }
 
-func (o *once[T]) String() string { return o.given }
+func (o *once[T]) String() string { return "" }
 func (o *once[T]) Type() string   { return "value" }
 
 // value defines the flag name, which takes a value.
@@ -62,24 +63,6 @@ func (v *settings) Set(s string) error {
 
 func (v *settings) String() string { return "" }
 func (v *settings) Type() string   { return "setting" }
-
-// level counts -v; "-v=2" and "-vv" say it at once.
-type level struct{ dst *int }
-
-func (v *level) Set(s string) error {
-	n := *v.dst + 1
-	if s != "+1" {
-		var err error
-		if n, err = strconv.Atoi(s); err != nil || n < 0 {
-			return &usageError{fmt.Sprintf("%q is not a level", s), []string{"-v says what gorun does, -vv more of it"}}
-		}
-	}
-	*v.dst = min(n, 2)
-	return nil
-}
-
-func (v *level) String() string { return "" }
-func (v *level) Type() string   { return "level" }
 
 func boolean(s string) (bool, error) {
 	b, err := strconv.ParseBool(s)

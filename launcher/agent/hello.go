@@ -17,13 +17,20 @@ import (
 func hello(environ []string, port int) *wire.Hello {
 	connection, _ := lookup(environ, "SSH_CONNECTION")
 	client, server := sshAddrs(connection)
+	cores, gpus := Capacity()
 	return &wire.Hello{
 		PID: os.Getpid(), UID: os.Getuid(),
 		Hostname: nodename(), BootID: readLine("/proc/sys/kernel/random/boot_id"),
-		Cores: physicalCores("/sys/devices/system/cpu", affinity()), GPUs: gpus("/proc/driver/nvidia/gpus"),
+		Cores: cores, GPUs: gpus,
 		Interfaces: interfaces(), SSHServer: server, RouteAddr: routeAddr(client),
 		Port: port,
 	}
+}
+
+// Capacity counts what this host's slots are made of when nobody has said how many it
+// has: the physical cores that this process may run on, and the GPUs.
+func Capacity() (cores, gpus int) {
+	return physicalCores("/sys/devices/system/cpu", affinity()), countGPUs("/proc/driver/nvidia/gpus")
 }
 
 // lookup returns the value of name in a list of NAME=value, of the first if there
@@ -52,8 +59,8 @@ func readLine(path string) string {
 	return strings.TrimSpace(string(buf[:n]))
 }
 
-// gpus counts the GPUs that the NVIDIA driver shows; in a container, those given to it.
-func gpus(dir string) int {
+// countGPUs counts the GPUs that the NVIDIA driver shows; in a container, those given to it.
+func countGPUs(dir string) int {
 	entries, _ := os.ReadDir(dir)
 	return len(entries)
 }

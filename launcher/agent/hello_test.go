@@ -22,7 +22,7 @@ func TestHello(t *testing.T) {
 	if h.PID != os.Getpid() || h.UID != os.Getuid() || h.Hostname != name || h.Port != 12345 {
 		t.Errorf("got %+v; want this process on %s", h, name)
 	}
-	if len(h.BootID) != 36 || h.Cores < 1 || h.Cores > len(affinity()) || h.GPUs != gpus("/proc/driver/nvidia/gpus") {
+	if len(h.BootID) != 36 || h.Cores < 1 || h.Cores > len(affinity()) || h.GPUs != countGPUs("/proc/driver/nvidia/gpus") {
 		t.Errorf("got %+v", h)
 	}
 	if h.SSHServer != "::1" {
@@ -96,10 +96,10 @@ func TestGPUs(t *testing.T) {
 	for _, bdf := range []string{"0000:18:00.0", "0001:3a:00.0"} {
 		write(t, dir+"/"+bdf+"/information", "Model: NVIDIA H100\n", 0o600)
 	}
-	if got := gpus(dir); got != 2 {
+	if got := countGPUs(dir); got != 2 {
 		t.Errorf("got %d; want 2", got)
 	}
-	if got := gpus(dir + "/none"); got != 0 {
+	if got := countGPUs(dir + "/none"); got != 0 {
 		t.Errorf("without a driver: got %d; want 0", got)
 	}
 }

@@ -244,6 +244,15 @@ func (m *Merger) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Unfinished reports, after Close, whether stderr has been left in the middle of a
+// rank's line: what is written there next should begin with a '\n'.
+func (m *Merger) Unfinished() bool {
+	l := m.lanes[stderr]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mid
+}
+
 // drain is a destination that has been told to end.
 type drain struct {
 	name string

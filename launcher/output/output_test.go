@@ -199,6 +199,9 @@ func TestMerge(t *testing.T) {
 				if got := stderr.String(); got != tt.err {
 					t.Errorf("stderr: got %q; want %q", got, tt.err)
 				}
+				if got, want := m.Unfinished(), tt.err != "" && !strings.HasSuffix(tt.err, "\n"); got != want {
+					t.Errorf("Unfinished: got %v; want %v", got, want)
+				}
 			})
 		})
 	}
@@ -215,6 +218,7 @@ func TestOneDestination(t *testing.T) {
 		{"lines", Options{}, []act{out(0, "a"), err(0, "b\n"), err(1, "c"), out(0, "d\n"), err(1, "e\n")}, "b\nad\nce\n"},
 		{"terminal", Options{Terminal: true}, []act{err(0, "\r1%"), sleep(idle), out(0, "epoch 1\n"), err(0, "\r2%"), sleep(idle), line("gorun: x")}, "\r1%\nepoch 1\n\r2%\ngorun: x\n"},
 		{"one-rank", Options{Hosts: []string{"h"}}, []act{out(0, "a"), err(0, "b"), out(0, "c\n")}, "abc\n"},
+		{"unfinished", Options{}, []act{err(0, "a\n"), out(1, "b")}, "a\nb"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -232,6 +236,9 @@ func TestOneDestination(t *testing.T) {
 				mustClose(t, m)
 				if got := s.String(); got != tt.want {
 					t.Errorf("got %q; want %q", got, tt.want)
+				}
+				if got, want := m.Unfinished(), !strings.HasSuffix(tt.want, "\n"); got != want {
+					t.Errorf("Unfinished: got %v; want %v", got, want)
 				}
 			})
 		})

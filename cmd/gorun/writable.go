@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// checkResult finds out before the job whether the file of --result can be written
+// after it; "" is none.
+func checkResult(path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		err = errors.New("is a directory")
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a device or a pipe is written as it is
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		err = checkDir(filepath.Dir(path))
+	default:
+		err = errors.Unwrap(err)
+	}
+	if err != nil {
+		return &usageError{fmt.Sprintf("--result %s: %v", path, err), nil}
+	}
+	return nil
+}
+
+// checkOutputDir finds out before the job whether files can be made in the directory
+// of --output-dir, which is made with its parents if it is missing; "" is none.
+func checkOutputDir(path string) error {
+	if path == "" {
+		return nil
+	}
+	dir := path
+	_, err := os.Stat(dir)
+	for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+		_, err = os.Stat(dir)
+	}
+	if err := checkDir(dir); err != nil {
+		return &usageError{fmt.Sprintf("--output-dir %s: %v", path, err), nil}
+	}
+	return nil
+}
+
+// checkDir tells whether something can be made in the directory path, by doing so:
+// what its mode says is not all.
+func checkDir(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no directory %s", path)
+	case err != nil:
+		return errors.Unwrap(err)
+	case !info.IsDir():
+		return fmt.Errorf("%s is no directory", path)
+	}
+	probe, err := os.MkdirTemp(path, ".gorun-")
+	if err != nil {
+		return fmt.Errorf("nothing can be made in %s: %w", path, errors.Unwrap(err))
+	}
+	return os.Remove(probe)
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCheckFiles looks at what is to be written later. A file system that takes
+// nothing, even from root, is /proc.
+func TestCheckFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		check func(string) error
+		path  string
+		want  string // in the error; "" for none
+	}{
+		"no-result":           {checkResult, "", ""},
+		"new-result":          {checkResult, filepath.Join(dir, "new"), ""},
+		"old-result":          {checkResult, file, ""},
+		"result-on-a-device":  {checkResult, "/dev/stdout", ""},
+		"result-is-directory": {checkResult, dir, "--result " + dir + ": is a directory"},
+		"result-in-nothing":   {checkResult, filepath.Join(dir, "no", "r.json"), "there is no directory " + dir + "/no"},
+		"result-in-a-file":    {checkResult, filepath.Join(file, "r.json"), "not a directory"},
+		"result-not-writable": {checkResult, "/proc/r.json", "--result /proc/r.json: nothing can be made in /proc: "},
+		"no-output":           {checkOutputDir, "", ""},
+		"old-output":          {checkOutputDir, dir, ""},
+		"new-output":          {checkOutputDir, filepath.Join(dir, "a", "b"), ""},
+		"output-is-a-file":    {checkOutputDir, file, "--output-dir " + file + ": " + file + " is no directory"},
+		"output-in-a-file":    {checkOutputDir, filepath.Join(file, "x"), "not a directory"},
+		"output-not-writable": {checkOutputDir, "/proc/a/b", "--output-dir /proc/a/b: nothing can be made in /proc: "},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := tt.check(tt.path)
+			if (err == nil) != (tt.want == "") || err != nil && (!isUsage(err) || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("got error %v; want %q", err, tt.want)
+			}
+		})
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v; want the file alone", entries, err)
+	}
+}
