@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestReadmeProgram does what README.md says for a program outside this repository:
@@ -82,17 +85,47 @@ func TestReadmeNamesFlagsThatExist(t *testing.T) {
 	}
 }
 
-func TestHelpNamesTheDefaults(t *testing.T) {
+func TestHelpAndManualNameTheDefaults(t *testing.T) {
 	o := defaultOptions()
-	for _, want := range []string{
-		"connecting to a host (" + o.connectTimeout.String() + ")", "a job is stopped (" + o.grace.String() + ")",
-		"is lost (" + o.lostAfter.String() + ")", "made at once (64)", "(" + o.backend + ")",
+	page, err := os.ReadFile("../../docs/gorun.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manual := strings.ReplaceAll(string(page), `\-`, "-")
+	seconds := func(d time.Duration) string { return fmt.Sprintf("The default is %.0f seconds.", d.Seconds()) }
+	for _, tt := range []struct{ flag, help, manual string }{
+		{"connect-timeout", "connecting to a host (" + o.connectTimeout.String() + ")", seconds(o.connectTimeout)},
+		{"fanout", fmt.Sprintf("made at once (%d)", o.fanout), fmt.Sprintf("The default is %d.", o.fanout)},
+		{"stdin", "all (0)", "The default is 0."},
+		{"backend", "(" + o.backend + ")", "The default is " + o.backend + "."},
+		{"kill-grace", "a job is stopped (" + o.grace.String() + ")", seconds(o.grace)},
+		{"lost-after", "is lost (" + o.lostAfter.String() + ")", seconds(o.lostAfter)},
 	} {
-		if !strings.Contains(helpText, want) {
-			t.Errorf("help lacks %q", want)
+		if !strings.Contains(helpText, tt.help) {
+			t.Errorf("help lacks %q", tt.help)
+		}
+		_, entry, _ := strings.Cut(manual, `--`+tt.flag+`\fR`)
+		if entry, _, _ = strings.Cut(entry, "\n.TP"); !strings.Contains(entry, tt.manual) {
+			t.Errorf("the manual's entry of --%s lacks %q:\n%s", tt.flag, tt.manual, entry)
 		}
 	}
-	if o.fanout != 64 {
-		t.Errorf("got a default fanout of %d; help says 64", o.fanout)
+}
+
+// Every exit code that gorun has is in the help, the manual and README.md.
+func TestExitCodesAreTold(t *testing.T) {
+	texts := map[string]string{"help": helpText}
+	for _, name := range []string{"docs/gorun.1", "README.md"} {
+		text, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(text)
+	}
+	for name, text := range texts {
+		for _, code := range []int{exitUsage, exitTimeout, exitTrouble, 126, 127, 129, 130, 131, 143, exitStdoutClosed} {
+			if !regexp.MustCompile(fmt.Sprintf(`\b%d\b`, code)).MatchString(text) {
+				t.Errorf("%s does not tell of exit code %d", name, code)
+			}
+		}
 	}
 }
