@@ -262,9 +262,12 @@ func TestTwoJobsAtOnce(t *testing.T) {
 	t.Parallel()
 	nodes := hosts(t, 3)
 	file := hostfile(t, nodes, "slots=2")
-	script := `$GORUN_EXE store barrier start >&2 && sleep 1 && ls -d /tmp/gorun-* | wc -l; $GORUN_EXE store barrier end >&2; ` + `echo job $1`
-	first := start(t, append(sh([]string{"-hostfile", file}, script), "sh", "one"))
-	second := start(t, append(sh([]string{"-hostfile", file}, script), "sh", "two"))
+	// No rank goes on before all twelve of both jobs run.
+	script := `: >"$2/$1.$GORUN_RANK"; while [ "$(ls "$2" | wc -l)" -lt 12 ]; do sleep 0.1; done; ` +
+		`$GORUN_EXE store put k.$GORUN_RANK $1 && $GORUN_EXE store barrier && [ "$($GORUN_EXE store get k.0)" = $1 ] && echo job $1`
+	dir := shared(t)
+	first := start(t, append(sh([]string{"-hostfile", file}, script), "sh", "one", dir))
+	second := start(t, append(sh([]string{"-hostfile", file}, script), "sh", "two", dir))
 	for name, j := range map[string]*job{"one": first, "two": second} {
 		e := j.wait(30 * time.Second)
 		e.want(t, 0)
