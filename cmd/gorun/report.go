@@ -51,21 +51,21 @@ func resultReport(res *launcher.Result, o options) report {
 	case causeOutput:
 		r.linef("%s; the ranks themselves ended well", res.OutputError)
 	}
-	r.firstFailure(res)
+	r.firstFailure(res, o)
 	r.aftermath(res, o)
 	return r
 }
 
-// firstFailure adds the first failure's last lines, and the failure itself if the
-// headline is about something else.
-func (r *report) firstFailure(res *launcher.Result) {
+// firstFailure adds the first failure's last lines, unless they are the last that the
+// user has seen, and the failure itself if the headline is about something else.
+func (r *report) firstFailure(res *launcher.Result, o options) {
 	if res.First == nil {
 		return
 	}
 	if causeOf(res) != causeRank {
 		r.linef("before that %s", rankEnd(*res.First))
 	}
-	if len(res.Tail) > 0 && len(res.Ranks) > 1 {
+	if len(res.Tail) > 0 && (len(res.Ranks) > 1 || o.outputDir != "") {
 		r.linef("last lines of rank %d:", res.First.Rank)
 		for _, l := range res.Tail {
 			r.linef("  %s", l)

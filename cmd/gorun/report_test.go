@@ -111,6 +111,15 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// With --output-dir nobody has seen what even a single rank printed last.
+func TestLastLinesOfAFile(t *testing.T) {
+	res := with(with(job(1), fails(0, 3, 0)), func(r *launcher.Result) { r.Tail = []string{"oops"} })
+	want := []string{"rank 0 on gpu00 exited with code 3, 4.2 s after start", "last lines of rank 0:", "  oops"}
+	if diff := cmp.Diff(want, resultReport(res, options{outputDir: "out"}).lines); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestHintsForSignals(t *testing.T) {
 	for sig, want := range map[int]string{9: "dmesg on gpu00", 7: "/dev/shm on gpu00", 4: "newer processor", 11: ""} {
 		hints := strings.Join(resultReport(with(job(2), fails(1, 0, sig)), defaultOptions()).hints, "\n")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"gorun/launcher"
 )
@@ -59,18 +60,30 @@ func writeResult(path string, f resultFile) error {
 		return err
 	}
 	data := text.Bytes()
+	if isStream(path) {
+		return writeInto(path, data)
+	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return writeInto(path, data)
 	}
 	return replace(path, data)
 }
 
-// writeInto writes to a device or a pipe.
+// isStream reports whether path is to be written as it is, and not replaced: a device,
+// a pipe, or one of this process's open files, whatever that is.
+func isStream(path string) bool {
+	for _, prefix := range []string{"/dev/std", "/dev/fd/", "/proc/self/fd/"} {
+		if strings.HasPrefix(path, prefix) {
+			return true
+		}
+	}
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir() && !info.Mode().IsRegular()
+}
+
+// writeInto writes to a stream, behind what is there.
 func writeInto(path string, data []byte) error {
-	w, err := os.OpenFile(path, os.O_WRONLY, 0)
+	w, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}

@@ -11,15 +11,13 @@ import (
 // checkResult finds out before the job whether the file of --result can be written
 // after it; "" is none.
 func checkResult(path string) error {
-	if path == "" {
+	if path == "" || isStream(path) {
 		return nil
 	}
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
 		err = errors.New("is a directory")
-	case err == nil && !info.Mode().IsRegular():
-		return nil // a device or a pipe is written as it is
 	case err == nil || errors.Is(err, fs.ErrNotExist):
 		err = checkDir(filepath.Dir(path))
 	default:
