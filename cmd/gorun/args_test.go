@@ -151,7 +151,7 @@ func TestSlips(t *testing.T) {
 		"genv-half":          {[]string{"-genv", "A"}, "-genv A: the value is missing", "-genv A=VALUE"},
 		"twice":              {[]string{"-np", "4", "-n", "8", "./app"}, "-np=4 and -n=8 contradict each other", ""},
 		"hostfile-twice":     {[]string{"-f", "a", "-hostfile", "b c", "./app"}, "-f=a and -hostfile='b c' contradict each other", ""},
-		"srun-cpus":          {[]string{"-c", "4", "--n", "2", "./app"}, "-c=4 and --n=2 contradict each other", ""},
+		"srun-cpus":          {[]string{"-c", "4", "--n", "2", "./app"}, "-c=4 and --n=2 contradict each other", "as -np"},
 		"letter-case":        {[]string{"-C", "gpu", "./app"}, "unknown flag -C", "no scheduler"},
 		"bool-twice":         {[]string{"-l", "-l=false", "./app"}, "-l=true and -l=false contradict each other", ""},
 		"bool-value":         {[]string{"-l=maybe", "./app"}, `-l: "maybe" is neither true nor false`, "needs no value"},

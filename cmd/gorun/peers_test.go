@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"regexp"
 	"strings"
@@ -56,6 +57,34 @@ func TestPeersFlagsGetAnAnswer(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestLinesOfOtherLaunchers(t *testing.T) {
+	text, err := os.ReadFile("testdata/lines.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for l := range strings.Lines(string(text)) {
+		line, want, ok := strings.Cut(strings.TrimSpace(l), " => ")
+		if strings.HasPrefix(l, "#") || l == "\n" {
+			continue
+		} else if !ok {
+			t.Fatalf("testdata/lines.txt: %q", l)
+		}
+		n++
+		_, err := parseOptions(strings.Fields(line))
+		e, isUsage := errors.AsType[*usageError](err)
+		switch {
+		case want == "ok" && err != nil:
+			t.Errorf("%s: got error %v; want none", line, err)
+		case want != "ok" && (!isUsage || !strings.Contains(strings.Join(e.hints, "\n"), want)):
+			t.Errorf("%s: got %#v; want a hint with %q", line, err, want)
+		}
+	}
+	if n < 100 {
+		t.Errorf("got %d lines; want at least 100", n)
 	}
 }
 

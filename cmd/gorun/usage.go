@@ -27,7 +27,11 @@ func badValue(u, first use, err error) error {
 		return &usageError{u.typed + ": " + e.msg, e.hints}
 	}
 	if errors.Is(err, errContradiction) {
-		return &usageError{first.text() + " and " + u.text() + " contradict each other", nil}
+		e := &usageError{first.text() + " and " + u.text() + " contradict each other", nil}
+		if first.typed == "-c" || u.typed == "-c" { // srun's is something else
+			e.hints = []string{"-c is the number of ranks, as -np; gorun binds no rank to cores"}
+		}
+		return e
 	}
 	return &usageError{fmt.Sprintf("%s: %v", u.typed, err), nil}
 }
