@@ -113,7 +113,9 @@ func (r *run) open(layout Layout) error {
 	}
 	p.out = out
 	r.swap(out)
-	r.engine = rendezvous.NewEngine(layout.Size(), nodeNames, func(rank int) int { return p.nodes[layout.Ranks[rank].Host] })
+	r.engine = rendezvous.NewEngine(layout.Size(), nodeNames,
+		func(rank int) int { return p.nodes[layout.Ranks[rank].Host] },
+		func(rank int) bool { return r.m.ranks[rank].State != StateWaiting })
 	r.placed.Store(p)
 	return nil
 }

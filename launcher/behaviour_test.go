@@ -341,7 +341,8 @@ func (f *fake) echo() {
 }
 
 // storing lets rank 1 wait for a key that rank 0 puts, and then for one that nobody
-// puts; their exit codes say what went wrong.
+// puts, until the store says that rank 0 has ended; their exit codes say what went
+// wrong.
 func storing(f *fake) {
 	f.start()
 	code := 0
@@ -357,6 +358,9 @@ func storing(f *fake) {
 		r := f.ask(rendezvous.Request{ID: 8, Op: "get", Key: "never", Rank: 1, From: &from, Timeout: 30 * time.Millisecond})
 		if r.Code != "deadline" || !strings.Contains(r.Err, "rank 0") {
 			code = 3
+		}
+		for !strings.HasSuffix(r.Err, "rank 0 on localhost has not written it; it is gone") { // it ends
+			r = f.ask(rendezvous.Request{ID: 9, Op: "get", Key: "never", Rank: 1, From: &from, Timeout: 30 * time.Millisecond})
 		}
 	})
 	f.ranks(func(rank int) { f.exit(wire.Exited{Rank: rank, Code: code}) })

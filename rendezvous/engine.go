@@ -21,6 +21,7 @@ type Engine struct {
 	hostOf []int   // by rank
 	ranks  [][]int // by host, ascending
 	busy   int     // hosts that have ranks
+	gone   func(rank int) bool
 
 	keys  map[name]entry
 	bytes int // of all keys, as MaxTotal counts them
@@ -51,10 +52,12 @@ type origin struct {
 }
 
 // NewEngine returns the Engine of a job of size ranks. hosts are the hosts' names,
-// for error texts; hostOf gives the index in hosts of a rank's host.
-func NewEngine(size int, hosts []string, hostOf func(rank int) int) *Engine {
+// for error texts; hostOf gives the index in hosts of a rank's host. gone reports
+// whether a rank has ended or is lost by now. It is asked for error texts only: a
+// rank's other processes may still write and enter for it.
+func NewEngine(size int, hosts []string, hostOf func(rank int) int, gone func(rank int) bool) *Engine {
 	e := &Engine{
-		limit: MaxTotal, hosts: hosts, hostOf: make([]int, size), ranks: make([][]int, len(hosts)),
+		limit: MaxTotal, hosts: hosts, hostOf: make([]int, size), ranks: make([][]int, len(hosts)), gone: gone,
 		keys: map[name]entry{}, gets: map[name][]*wait{}, meetings: map[name]*meeting{}, waits: map[origin]*wait{},
 	}
 	for rank := range size {

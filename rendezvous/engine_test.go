@@ -13,12 +13,14 @@ import (
 //	job node1=0-1 node2=2-3     the job's hosts and ranks
 //	node1 put addr abc id=1     a request of that host's agent
 //	at 1.5s                     the time goes on
+//	gone 0-1                    those ranks have ended
 //	next                        prints when Tick is next needed
 func TestEngineScripts(t *testing.T) {
 	runScripts(t, "engine", func() func([]string) []string {
 		now := epochZero
 		var e *Engine
 		var hosts []string
+		gone := map[int]bool{}
 		show := func(list []Routed) (lines []string) {
 			for _, r := range list {
 				lines = append(lines, hosts[r.Host]+" "+showReply(r.Reply))
@@ -30,7 +32,13 @@ func TestEngineScripts(t *testing.T) {
 			case "job":
 				names, _, hostOf := testHosts(words[1:])
 				hosts = names
-				e = NewEngine(len(hostOf), hosts, func(rank int) int { return hostOf[rank] })
+				clear(gone)
+				e = NewEngine(len(hostOf), hosts, func(rank int) int { return hostOf[rank] }, func(rank int) bool { return gone[rank] })
+				return nil
+			case "gone":
+				for _, rank := range mustRanks(words[1]) {
+					gone[rank] = true
+				}
 				return nil
 			case "at":
 				now = epochZero.Add(mustDuration(words[1]))
@@ -47,7 +55,7 @@ func TestEngineScripts(t *testing.T) {
 }
 
 func TestEngineTotal(t *testing.T) {
-	e := NewEngine(1, []string{"node1"}, func(int) int { return 0 })
+	e := NewEngine(1, []string{"node1"}, func(int) int { return 0 }, allHere)
 	if e.limit != MaxTotal {
 		t.Errorf("got limit %d; want %d", e.limit, MaxTotal)
 	}
@@ -71,7 +79,7 @@ func TestEngineTotal(t *testing.T) {
 }
 
 func TestEngineCopiesValues(t *testing.T) {
-	e := NewEngine(1, []string{"node1"}, func(int) int { return 0 })
+	e := NewEngine(1, []string{"node1"}, func(int) int { return 0 }, allHere)
 	value := []byte("before")
 	e.Handle(epochZero, 0, Request{ID: 1, Op: opPut, Key: "k", Value: value})
 	copy(value, "after!")
@@ -88,8 +96,11 @@ func largeEngine() *Engine {
 	for i := range names {
 		names[i] = fmt.Sprintf("node%04d", i)
 	}
-	return NewEngine(largeHosts*largeEach, names, func(rank int) int { return rank / largeEach })
+	return NewEngine(largeHosts*largeEach, names, func(rank int) int { return rank / largeEach }, allHere)
 }
+
+// allHere says of every rank that it is not gone.
+func allHere(int) bool { return false }
 
 // A barrier of 10,000 ranks on 1,250 hosts is one request and one reply per host, and
 // nothing is kept of it, nor of one that failed.

@@ -65,7 +65,7 @@ func startJob(j *testJob, perHost []int) *testJob {
 			j.hostOf = append(j.hostOf, host)
 		}
 	}
-	j.engine = NewEngine(len(j.hostOf), hosts, func(rank int) int { return j.hostOf[rank] })
+	j.engine = NewEngine(len(j.hostOf), hosts, func(rank int) int { return j.hostOf[rank] }, allHere)
 	for host := range hosts {
 		j.listen(host)
 	}

@@ -2,6 +2,7 @@ package rendezvous
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,9 +23,13 @@ func (e *Engine) rankText(rank int) string {
 
 func (e *Engine) getText(w *wait) string {
 	if w.from < 0 {
-		return fmt.Sprintf("key %v: no rank has written it", w.name)
+		return fmt.Sprintf("key %v: no rank has written it%s", w.name, e.goneText(e.ranks))
 	}
-	return fmt.Sprintf("key %v: %s has not written it", w.name, e.rankText(w.from))
+	text := fmt.Sprintf("key %v: %s has not written it", w.name, e.rankText(w.from))
+	if w.from < len(e.hostOf) && e.gone(w.from) {
+		text += "; it is gone"
+	}
+	return text
 }
 
 // meetingText says who keeps a barrier waiting. Ranks that left again are named
@@ -39,13 +44,31 @@ func (e *Engine) meetingText(n name, m *meeting) string {
 	size := len(e.hostOf)
 	switch count := total(missing); {
 	case count == 0:
-		return fmt.Sprintf("barrier %v: all %d ranks came, but some left before the others came: %s", n, size, e.listRanks(left))
+		return fmt.Sprintf("barrier %v: all %d ranks came, but some left before the others came: %s", n, size, e.listRanks(left)) + e.goneText(left)
 	case count == 1:
 		m.text = fmt.Sprintf("barrier %v: 1 of %d ranks has not come: %s", n, size, e.listRanks(missing))
 	default:
 		m.text = fmt.Sprintf("barrier %v: %d of %d ranks have not come: %s", n, count, size, e.listRanks(missing))
 	}
+	m.text += e.goneText(missing)
 	return m.text
+}
+
+// goneText says which of the ranks that a text has named are gone.
+func (e *Engine) goneText(byHost [][]int) string {
+	gone := make([][]int, len(byHost))
+	for host, ranks := range byHost {
+		gone[host] = slices.DeleteFunc(slices.Clone(ranks), func(rank int) bool { return !e.gone(rank) })
+	}
+	switch n := total(gone); {
+	case n == 0:
+		return ""
+	case n < total(byHost):
+		return "; gone: " + e.listRanks(gone)
+	case n == 1:
+		return "; it is gone"
+	}
+	return "; all are gone"
 }
 
 func total(byHost [][]int) (n int) {

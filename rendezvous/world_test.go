@@ -32,7 +32,7 @@ func newWorld(hosts []string, ranks [][]int, hostOf map[int]int) *world {
 		up: make([][]Request, len(hosts)), down: make([][]Reply, len(hosts)),
 		seats: map[string]*session{}, nextID: map[string]uint64{},
 	}
-	w.engine = NewEngine(len(hostOf), hosts, func(rank int) int { return hostOf[rank] })
+	w.engine = NewEngine(len(hostOf), hosts, func(rank int) int { return hostOf[rank] }, allHere)
 	for i := range hosts {
 		w.hubs = append(w.hubs, newHub(make([]byte, SecretLen), ranks[i], func(r Request) {
 			w.print("%s > %s", hosts[i], showRequest(r))

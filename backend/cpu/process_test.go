@@ -181,7 +181,7 @@ func serveStore(t *testing.T, size int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := rendezvous.NewEngine(size, []string{"here"}, func(int) int { return 0 })
+	engine := rendezvous.NewEngine(size, []string{"here"}, func(int) int { return 0 }, func(int) bool { return false })
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for r := range requests {
