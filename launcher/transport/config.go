@@ -16,6 +16,8 @@ const (
 	maxIncludeDepth = 16 // as OpenSSH
 )
 
+const systemConfig = "/etc/ssh/ssh_config"
+
 // sshConfig is the ssh_config files in the order in which they count. It does not
 // change once loaded.
 //
@@ -46,7 +48,7 @@ func loadConfig(opts Options) (*sshConfig, error) {
 	c := &sshConfig{home: opts.Home, user: opts.User}
 	files := opts.Config
 	if files == nil {
-		files = []string{filepath.Join(opts.Home, ".ssh", "config"), "/etc/ssh/ssh_config"}
+		files = []string{filepath.Join(opts.Home, ".ssh", "config"), systemConfig}
 	}
 	for _, name := range files {
 		base := filepath.Join(opts.Home, ".ssh")
@@ -67,7 +69,7 @@ func loadConfig(opts Options) (*sshConfig, error) {
 
 // load reads one file and those it includes. Relative includes are looked up in base.
 func (c *sshConfig) load(name, base string, depth int) ([]directive, error) {
-	data, err := readConfigFile(name)
+	data, err := readConfigFile(name, name == systemConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +93,9 @@ func (c *sshConfig) load(name, base string, depth int) ([]directive, error) {
 	return ds, nil
 }
 
-// readConfigFile returns a file's text. Like ssh it refuses one that others may write.
-func readConfigFile(name string) (string, error) {
+// readConfigFile returns a file's text. Like ssh it refuses one that others may write,
+// unless it is the system's: in some containers that belongs to nobody.
+func readConfigFile(name string, system bool) (string, error) {
 	st, err := os.Stat(name)
 	if err != nil {
 		return "", err
@@ -103,6 +106,7 @@ func readConfigFile(name string) (string, error) {
 		return "", &ConfigError{File: name, Msg: "is a directory"}
 	case st.Size() > maxConfigFile:
 		return "", &ConfigError{File: name, Msg: fmt.Sprintf("has %d bytes; the limit is %d", st.Size(), maxConfigFile)}
+	case system:
 	case ok && sys.Uid != 0 && int(sys.Uid) != os.Getuid():
 		return "", &ConfigError{File: name, Msg: "belongs to another user"}
 	case st.Mode().Perm()&0o022 != 0:
@@ -130,6 +134,9 @@ func (c *sshConfig) include(d *directive, base string, depth int) error {
 			return d.errorf("Include %q: bad pattern", pattern)
 		}
 		for _, name := range names {
+			if notIncluded(name, pattern) {
+				continue
+			}
 			ds, err := c.load(name, base, depth+1)
 			if err != nil {
 				return err
@@ -138,6 +145,16 @@ func (c *sshConfig) include(d *directive, base string, depth int) error {
 		}
 	}
 	return nil
+}
+
+// notIncluded reports whether a name that matches an Include's pattern is left out: a
+// directory, as ssh reads nothing in it, and a hidden file that is not asked for.
+func notIncluded(name, pattern string) bool {
+	if strings.HasPrefix(filepath.Base(name), ".") && !strings.HasPrefix(filepath.Base(pattern), ".") {
+		return true
+	}
+	st, err := os.Stat(name)
+	return err == nil && st.IsDir()
 }
 
 // parseDirective reads one line: keyword, blanks or one "=", arguments. The key is

@@ -161,6 +161,27 @@ func TestIncludes(t *testing.T) {
 	}
 }
 
+// As with ssh, a directory and hidden files (an editor's) among those of an Include do no harm.
+func TestIncludeLeavesOut(t *testing.T) {
+	_, home, err := configOf(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(home, ".ssh")
+	os.MkdirAll(filepath.Join(dir, "d", "old"), 0o700)
+	write(t, filepath.Join(dir, "d", ".1.swp"), "b0VIM \"", 0o600)
+	write(t, filepath.Join(dir, "d", "1"), "Port 7\n", 0o600)
+	write(t, filepath.Join(dir, ".mine"), "User bob\n", 0o600)
+	write(t, filepath.Join(dir, "config"), "Include d/* .m*\n", 0o600)
+	c, err := loadConfig(Options{Home: home, User: "alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := c.lookup(hostfile.Host{Name: "a"}, false); err != nil || s.port != 7 || s.user != "bob" {
+		t.Errorf("got %+v, %v; want port 7, user bob", s, err)
+	}
+}
+
 func TestIncludeCycle(t *testing.T) {
 	_, _, err := configOf(t, "Include config")
 	if err == nil || !strings.Contains(err.Error(), "nested more than 16 deep") {
@@ -185,6 +206,9 @@ func TestConfigFiles(t *testing.T) {
 				t.Errorf("got %v; want %q", err, tt.want)
 			}
 		})
+	}
+	if _, err := readConfigFile(name, true); err != nil {
+		t.Errorf("the system's file: got %v; want it read, whoever may write it", err)
 	}
 	if _, err := loadConfig(Options{Home: filepath.Join(home, "nobody")}); err != nil {
 		t.Errorf("default files that do not exist: got %v; want no error", err)
@@ -245,6 +269,17 @@ Match host *.cluster !user dave
 Match final
 	HashKnownHosts yes
 	IdentityFile /final
+	HostName no.such
+Match host GPU0?.CLUSTER
+	IdentityFile /upper
+Match originalhost GPU02
+	IdentityFile /original
+Host gpu02.cluster
+	IdentityFile /led-here
+Host GPU02
+	IdentityFile /never
+Match canonical originalhost gpu*
+	IdentityFile /canonical
 Host *
 	Port 2201
 	IdentityFile /z
@@ -254,7 +289,7 @@ Host *
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, host := range []string{"gpu01", "gpu02", "gpu09", "gpu", "other"} {
+	for _, host := range []string{"gpu01", "gpu02", "GPU02", "gpu09", "gpu", "other"} {
 		t.Run(host, func(t *testing.T) {
 			me, err := user.Current()
 			if err != nil {

@@ -230,7 +230,7 @@ func (a *attempt) handshake(conn net.Conn) (*sshConn, error) {
 	config := &ssh.ClientConfig{
 		User:              a.s.user,
 		ClientVersion:     clientVersion,
-		HostKeyAlgorithms: hostKeyAlgorithms(check.known),
+		HostKeyAlgorithms: hostKeyAlgorithms(check.lines()),
 		HostKeyCallback:   a.authAfter(check.callback),
 		AuthCallback:      l.next,
 		BannerCallback:    a.banner,

@@ -21,8 +21,8 @@ const (
 type evaluation struct {
 	c         *sshConfig
 	h         hostfile.Host
-	final     bool // second pass, for `Match final`
-	wantFinal bool // the files have such a block
+	final     string // second pass, for `Match final`: the host to which the first one led
+	wantFinal bool   // the files have such a block
 
 	values     map[string]*directive
 	identities []*directive
@@ -74,7 +74,11 @@ func (e *evaluation) enter(d *directive, outer block) block {
 	b := block{head: d}
 	if d.key == "host" {
 		b.verdict = ignored
-		if matchPatterns(d.args, e.h.Name) {
+		name := e.h.Name
+		if e.final != "" {
+			name = e.final
+		}
+		if matchPatterns(d.args, name) {
 			b.verdict = applies
 		}
 		b.general = strings.Trim(strings.Join(d.args, ""), "*") == ""
@@ -96,7 +100,7 @@ func (e *evaluation) take(d *directive, b block) {
 	if slot == "proxycommand" || slot == "proxyjump" {
 		slot = "proxy" // the first of the two wins
 	}
-	if !not && !dropped && !used[d.key] || e.values[slot] != nil && slot != "identityfile" {
+	if !not && !dropped && !used[d.key] || e.values[slot] != nil && slot != "identityfile" || e.final != "" && slot == "hostname" {
 		return
 	}
 	if len(d.args) == 0 || d.args[0] == "" {
@@ -183,13 +187,14 @@ func (e *evaluation) criterion(name, value string, negated bool) verdict {
 	switch name {
 	case "all":
 		met = true
-	case "canonical":
+	case "canonical": // so ssh calls every second pass
+		met = e.final != ""
 	case "final":
-		met, e.wantFinal = e.final, true
+		met, e.wantFinal = e.final != "", true
 	case "host":
-		met = matchPatterns(strings.Split(value, ","), e.hostname())
+		met = matchHost(value, e.hostname())
 	case "originalhost":
-		met = matchPatterns(strings.Split(value, ","), e.h.Name)
+		met = matchHost(value, e.h.Name)
 	case "user":
 		user := e.c.user
 		if u := e.value("user"); u != "" {
@@ -210,7 +215,15 @@ func (e *evaluation) criterion(name, value string, negated bool) verdict {
 	return applies
 }
 
+// matchHost is for names of hosts in a Match line: unlike in a Host line, case does not matter.
+func matchHost(list, name string) bool {
+	return matchPatterns(strings.Split(strings.ToLower(list), ","), strings.ToLower(name))
+}
+
 func (e *evaluation) hostname() string {
+	if e.final != "" {
+		return e.final
+	}
 	if name := e.value("hostname"); name != "" {
 		if name, err := percent(name, map[byte]string{'h': e.h.Name}); err == nil {
 			return name

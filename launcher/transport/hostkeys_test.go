@@ -76,6 +76,7 @@ func TestHostKeys(t *testing.T) {
 	stranger := hostCert(t, b, a, later, "gpu1")
 	gpu1 := settings{name: "gpu1", hostname: "gpu1", port: 22, user: "u"}
 	port := settings{name: "gpu1", hostname: "gpu1", port: 2222, user: "u"}
+	acceptNew := settings{name: "gpu1", hostname: "gpu1", port: 22, user: "u", acceptNew: true}
 	alias := settings{name: "gpu1", hostname: "gpu1", port: 2222, user: "u", alias: "farm"}
 
 	tests := []struct {
@@ -103,7 +104,9 @@ func TestHostKeys(t *testing.T) {
 		{"port-without", "gpu1 " + A, port, a.PublicKey(), ""},
 		{"port-without-other-key", "gpu1 " + B, port, a.PublicKey(), "unknown"},
 		{"port-changed", "[gpu1]:2222 " + B, port, a.PublicKey(), "changed :1"},
-		{"port-changed-but-bare", "[gpu1]:2222 " + B + "\ngpu1 " + A, port, a.PublicKey(), ""},
+		{"port-changed-but-bare", "[gpu1]:2222 " + B + "\ngpu1 " + A, port, a.PublicKey(), "changed :1"},
+		{"port-other-type-but-bare", "[gpu1]:2222 " + EC + "\ngpu1 " + A, port, a.PublicKey(), "changed :1"},
+		{"port-without-revoked", "gpu1 " + A + "\n@revoked gpu1 " + A, port, a.PublicKey(), "revoked :2"},
 		{"alias", "farm " + A, alias, a.PublicKey(), ""},
 		{"alias-not-host", "[gpu1]:2222 " + A + "\ngpu1 " + A, alias, a.PublicKey(), "unknown"},
 		{"revoked", "gpu1 " + A + "\n@revoked * " + A, gpu1, a.PublicKey(), "revoked :2"},
@@ -113,6 +116,8 @@ func TestHostKeys(t *testing.T) {
 		{"authority", "@cert-authority gpu* " + CA, gpu1, good, ""},
 		{"authority-alias", "@cert-authority farm " + CA, alias, good, ""},
 		{"authority-port", "@cert-authority [gpu1]:2222 " + CA, port, good, ""},
+		{"authority-without-port", "@cert-authority gpu1 " + CA, port, good, ""},
+		{"authority-without-port-alias", "@cert-authority gpu1 " + CA, alias, good, "certificate no authorities"},
 		{"authority-for-others", "@cert-authority gpu2 " + CA, gpu1, good, "certificate no authorities"},
 		{"authority-unknown", "@cert-authority * " + CA, gpu1, stranger, "certificate no authorities"},
 		{"authority-is-no-host-key", "@cert-authority * " + A, gpu1, a.PublicKey(), "unknown"},
@@ -120,6 +125,9 @@ func TestHostKeys(t *testing.T) {
 		{"certified-key-revoked", "@cert-authority * " + CA + "\n@revoked * " + A, gpu1, good, "revoked :2"},
 		{"expired", "@cert-authority * " + CA, gpu1, expired, "certificate cert has expired"},
 		{"expired-but-key-known", "@cert-authority * " + CA + "\ngpu1 " + A, gpu1, expired, ""},
+		{"expired-but-key-known-without-port", "@cert-authority * " + CA + "\ngpu1 " + A, port, expired, ""},
+		{"expired-and-other-key-known", "@cert-authority * " + CA + "\ngpu1 " + B, gpu1, expired, "changed :2"},
+		{"expired-and-new", "@cert-authority * " + CA, acceptNew, expired, ""},
 		{"other-principal", "@cert-authority * " + CA, settings{hostname: "gpu9", port: 22}, good, "certificate principal"},
 		{"ipv6", "fd00::2 " + A, settings{hostname: "fd00::2", port: 22}, a.PublicKey(), ""},
 		{"ipv6-port", "[fd00::2]:99 " + A, settings{hostname: "fd00::2", port: 99}, a.PublicKey(), ""},

@@ -1,12 +1,14 @@
 package transport
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -224,5 +226,78 @@ func TestFullEverywhere(t *testing.T) {
 	full := func(p Place) bool { return strings.Contains(p.Why, "disk full?") }
 	if len(e.Places) != 4 || slices.ContainsFunc(e.Places, func(p Place) bool { return !full(p) }) {
 		t.Errorf("got %v; want four full disks", err)
+	}
+}
+
+// TestBrokenOff: however far the binary has come when the connection breaks, the
+// script ends and leaves nothing in the home or in /tmp.
+func TestBrokenOff(t *testing.T) {
+	const size = 2*piece + 100
+	tests := []struct {
+		name string
+		home bool
+		sent int // bytes; -1: not even "send"
+	}{
+		{"request", true, -1}, {"send", true, 0}, {"first-piece", true, piece / 2}, {"between", true, piece}, {"last-piece", true, 2*piece + 5},
+		{"tmp-request", false, -1}, {"tmp-first-piece", false, piece / 2}, {"tmp-between", false, piece},
+	}
+	for i, tt := range tests {
+		shs := []string{"dash", "bash --posix", "busybox sh"}
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			sh := shs[i%len(shs)]
+			needPrograms(t, sh)
+			home, id := t.TempDir(), jobID(t)
+			env := pathEnv(home)
+			if !tt.home {
+				env = pathEnv("/nonexistent")
+			}
+			b := &binary{size: size, name: "gorun-0123456789abcdef"}
+			command := strings.Replace(installCommand(testNonce, id, b), "exec /bin/sh", "exec "+sh, 1)
+			cmd := exec.Command("bash", "-c", command)
+			cmd.Env, cmd.Dir, cmd.Stderr = env, "/", t.Output()
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			next := func() {
+				for lines.Scan() {
+					if !strings.Contains(lines.Text(), " fail ") {
+						return
+					}
+				}
+			}
+			next() // the request
+			for left := tt.sent; left >= 0; {
+				n := min(left, piece)
+				if left == tt.sent {
+					io.WriteString(in, "send\n")
+				}
+				in.Write(make([]byte, n))
+				if left -= n; n < piece {
+					break
+				}
+				next() // got
+			}
+			in.Close()
+			out.Close()
+			if cmd.Wait(); cmd.ProcessState.Success() {
+				t.Error("the script ends well; want it to fail")
+			}
+			if names := listDir(t, cacheOf(home)); len(names) > 0 {
+				t.Errorf("left in the cache: %v", names)
+			}
+			if _, err := os.Stat("/tmp/gorun-agent-" + id); err == nil {
+				t.Error("the fallback directory is left")
+			}
+		})
 	}
 }

@@ -67,7 +67,7 @@ func (c *sshConfig) lookup(h hostfile.Host, acceptNew bool) (*settings, error) {
 	e := &evaluation{c: c, h: h, values: map[string]*directive{}}
 	e.pass()
 	if e.wantFinal {
-		e.final = true
+		e.final = strings.ToLower(e.hostname())
 		e.pass()
 	}
 	s := &settings{name: h.Name, unused: e.unused, problem: e.problem, elsewhere: e.specific || h.User != "" || h.Port != 0}

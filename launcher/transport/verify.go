@@ -24,8 +24,9 @@ type hostKeyCheck struct {
 	keys  *hostKeys
 	s     *settings
 	files []string
-	name  string // in known_hosts
-	known []*knownKey
+	name  string      // in known_hosts
+	known []*knownKey // lines for that name
+	bare  []*knownKey // lines for the host without its port, if known has no key: they can only vouch
 
 	mu       sync.Mutex
 	accepted string // guarded by mu: the key that was found good
@@ -35,10 +36,17 @@ type hostKeyCheck struct {
 func (h *hostKeys) check(s *settings) (*hostKeyCheck, error) {
 	c := &hostKeyCheck{keys: h, s: s, name: knownName(s)}
 	c.files = slices.Concat(s.userKnownHosts, s.globalKnownHosts)
-	known, err := h.known(c.files, c.name)
-	c.known = known
+	var err error
+	c.known, err = h.known(c.files, c.name)
+	keyed := slices.ContainsFunc(c.known, func(k *knownKey) bool { return k.marker == "" })
+	if err == nil && !keyed && s.alias == "" && s.port != 22 {
+		c.bare, err = h.known(c.files, s.hostname)
+	}
 	return c, err
 }
+
+// lines are all that may vouch for a key, or revoke it.
+func (c *hostKeyCheck) lines() []*knownKey { return slices.Concat(c.known, c.bare) }
 
 // knownName is the name under which known_hosts has the host.
 func knownName(s *settings) string {
@@ -85,13 +93,12 @@ func (c *hostKeyCheck) judge(key ssh.PublicKey) error {
 	if certErr == nil {
 		return nil
 	}
-	// As ssh does: without a good certificate the key itself may be known.
-	if slices.ContainsFunc(c.known, func(k *knownKey) bool { return k.marker == "" && k.is(cert.Key.Marshal()) }) {
-		return nil
+	// As ssh does: without a good certificate the key itself counts.
+	err := c.plain(cert.Key)
+	if e, ok := errors.AsType[*HostKeyError](err); ok && e.Problem == HostKeyUnknown {
+		e.Problem, e.Detail, e.Command = HostKeyCertificate, certErr.Error(), ""
 	}
-	e := c.problem(HostKeyCertificate, cert.Key, nil)
-	e.Detail = certErr.Error()
-	return e
+	return err
 }
 
 func (c *hostKeyCheck) revoked(key ssh.PublicKey) error {
@@ -99,7 +106,7 @@ func (c *hostKeyCheck) revoked(key ssh.PublicKey) error {
 	if cert, ok := key.(*ssh.Certificate); ok {
 		blobs = [][]byte{cert.Key.Marshal(), cert.SignatureKey.Marshal()}
 	}
-	for _, k := range c.known {
+	for _, k := range c.lines() {
 		for _, b := range blobs {
 			if k.marker == markRevoked && k.is(b) {
 				return c.problem(HostKeyRevoked, key, k)
@@ -115,7 +122,7 @@ func (c *hostKeyCheck) certificate(cert *ssh.Certificate) error {
 		principal = c.s.alias
 	}
 	checker := ssh.CertChecker{IsHostAuthority: func(ca ssh.PublicKey, _ string) bool {
-		return slices.ContainsFunc(c.known, func(k *knownKey) bool { return k.marker == markCA && k.is(ca.Marshal()) })
+		return slices.ContainsFunc(c.lines(), func(k *knownKey) bool { return k.marker == markCA && k.is(ca.Marshal()) })
 	}}
 	return checker.CheckHostKey(net.JoinHostPort(principal, "22"), nil, cert)
 }
@@ -124,23 +131,13 @@ func (c *hostKeyCheck) certificate(cert *ssh.Certificate) error {
 func (c *hostKeyCheck) plain(key ssh.PublicKey) error {
 	blob := key.Marshal()
 	ok, other := compare(c.known, blob)
-	if ok {
+	bare, _ := compare(c.bare, blob)
+	switch {
+	case ok || bare:
 		return nil
-	}
-	if c.s.alias == "" && c.s.port != 22 {
-		// A line without the port will do if it has this very key.
-		bare, err := c.keys.known(c.files, c.s.hostname)
-		if err != nil {
-			return err
-		}
-		if ok, _ := compare(bare, blob); ok {
-			return nil
-		}
-	}
-	if other != nil {
+	case other != nil:
 		return c.problem(HostKeyChanged, key, other)
-	}
-	if !c.s.acceptNew {
+	case !c.s.acceptNew:
 		return c.problem(HostKeyUnknown, key, nil)
 	}
 	return c.accept(key)
