@@ -69,6 +69,9 @@ func (j Job) neededHosts() ([]hostfile.Host, error) {
 		offers = append(offers, o)
 	}
 	layout, err := j.Place(offers)
+	if err == nil {
+		err = j.checkStdin(layout)
+	}
 	if err != nil {
 		return nil, err
 	}

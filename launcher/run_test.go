@@ -113,6 +113,7 @@ func TestRunRefuses(t *testing.T) {
 		{"setting", Job{Hosts: one, Apps: app, Env: envsync.Policy{Set: []envsync.Setting{{Flag: "-x", Text: "1A=3"}}}}, new(*envsync.SettingError)},
 		{"long-argument", Job{Hosts: one, Apps: []App{{Args: []string{"app", strings.Repeat("x", envsync.MaxString+1)}}}}, new(*envsync.SizeError)},
 		{"slots", Job{Hosts: one, Apps: []App{{Args: []string{"app"}, NP: 2}}}, new(*SlotsError)},
+		{"stdin", Job{Hosts: one, Apps: app, Stdin: 1}, new(*StdinError)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -151,13 +151,14 @@ func TestStdinToRanks(t *testing.T) {
 	}
 }
 
+// Only the hosts know how many ranks there are; see also TestRunRefuses.
 func TestStdinForNobody(t *testing.T) {
-	w := newWorld(t, "well", 1, 1)
-	w.job.Stdin = 2
+	w := newWorld(t, "not-asked", -1, -1)
+	w.job.Stdin = 4
 	w.stdinOf("x")
 	_, err := w.run()
 	e, ok := errors.AsType[*StdinError](err)
-	if !ok || e.Rank != 2 || e.Size != 2 || e.Error() != "--stdin 2: the job has ranks 0 to 1" {
+	if !ok || e.Rank != 4 || e.Size != 4 || e.Error() != "--stdin 4: the job has ranks 0 to 3" {
 		t.Errorf("got %v", err)
 	}
 }
