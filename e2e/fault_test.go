@@ -201,11 +201,10 @@ func TestDaemonises(t *testing.T) {
 	})
 }
 
-func TestSharedMemoryRemoved(t *testing.T) {
+// A file in shared memory that no rank has mapped is somebody else's.
+func TestOthersSharedMemoryStays(t *testing.T) {
 	t.Parallel()
 	nodes := hosts(t, 1)
-	// The shell maps nothing, so a Python or C program would be needed to leave a mapped
-	// file; a file that no rank mapped is somebody else's and must stay.
 	testbed(t, "exec", nodes[0], "sh", "-c", "echo theirs >/dev/shm/theirs")
 	gorun(t, []string{"-H", nodes[0], "false"}).want(t, 1)
 	if got := files(t, nodes[0], "/dev/shm"); len(got) != 1 || got[0] != "theirs" {
