@@ -21,13 +21,13 @@ func (h *hub) get(now time.Time, c *call) {
 	}
 	f.calls = append(f.calls, c)
 	if f.id == 0 || c.due.Before(f.due) {
+		f.giveUp(h, c)
 		f.ask(h, now)
 	}
 }
 
 // ask asks the head for the key until the earliest deadline.
 func (f *fetch) ask(h *hub, now time.Time) {
-	f.giveUp(h)
 	f.due = span(f.calls)
 	r := Request{Op: opGet, Key: f.name.key, Epoch: f.name.epoch, Rank: f.calls[0].session.rank, Timeout: remaining(now, f.due)}
 	if i := slices.IndexFunc(f.calls, func(c *call) bool { return c.from != nil }); i >= 0 {
@@ -36,10 +36,10 @@ func (f *fetch) ask(h *hub, now time.Time) {
 	f.id = h.ask(f, r)
 }
 
-func (f *fetch) giveUp(h *hub) {
+// giveUp takes back what the head was asked, because of c.
+func (f *fetch) giveUp(h *hub, c *call) {
 	if f.id != 0 {
-		delete(h.pending, f.id)
-		h.withdraw(f.id)
+		h.forget(f.id, c.session.member)
 		f.id = 0
 	}
 }
@@ -70,7 +70,7 @@ func (f *fetch) reply(h *hub, now time.Time, r Reply) {
 func (f *fetch) remove(h *hub, c *call) {
 	f.calls = without(f.calls, c)
 	if len(f.calls) == 0 {
-		f.giveUp(h)
+		f.giveUp(h, c)
 		delete(h.fetches, f.name)
 	}
 }

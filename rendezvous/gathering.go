@@ -144,8 +144,7 @@ func (g *gathering) remove(h *hub, now time.Time, c *call) {
 		h.withdraw(g.id)
 	case g.state == stateGathering && len(g.in) == 0:
 		if g.id != 0 {
-			delete(h.pending, g.id)
-			h.withdraw(g.id)
+			h.forget(g.id, c.session.member)
 		}
 		delete(h.gatherings, g.name)
 	case g.state == stateGathering && g.id != 0:

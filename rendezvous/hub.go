@@ -230,7 +230,8 @@ func (h *hub) cancel(now time.Time, s *session, id uint64) {
 }
 
 // abandon takes c back. A put or a try stays on its rank's account until the head
-// has answered: else a rank could send any amount by closing each time.
+// has answered, and so does what takes a get or a barrier back: else a rank could
+// send any amount by closing each time.
 func (h *hub) abandon(now time.Time, c *call) {
 	if c.gone {
 		return
@@ -246,8 +247,21 @@ func (h *hub) abandon(now time.Time, c *call) {
 	}
 }
 
-// withdraw tells the head that request id no longer counts.
+// withdraw tells the head that request id no longer counts. The head answers all
+// the same.
 func (h *hub) withdraw(id uint64) { h.send(Request{ID: id, Op: opCancel}) }
+
+// forget withdraws request id, in whose answer nobody is interested, on m's account.
+func (h *hub) forget(id uint64, m *member) {
+	m.calls++
+	h.pending[id] = forgotten{m}
+	h.withdraw(id)
+}
+
+// forgotten is a request that the head has been told to forget.
+type forgotten struct{ member *member }
+
+func (f forgotten) reply(*hub, time.Time, Reply) { f.member.calls-- }
 
 // tick sends the reports that are due at now; next is when it is needed again, or
 // the zero time.

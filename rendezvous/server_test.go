@@ -366,6 +366,50 @@ func TestServerPutLimit(t *testing.T) {
 	}
 }
 
+// So is what is asked and taken back again before the head has answered.
+func TestServerTakeBackLimit(t *testing.T) {
+	for _, row := range []struct {
+		op   string
+		most int // messages to the head
+	}{
+		{opGet, 2 * maxCalls},
+		{opBarrier, 2 * maxCalls},
+	} {
+		t.Run(row.op, func(t *testing.T) {
+			var asked []uint64
+			sent, refused, now := 0, 0, epochZero
+			h := newHub(testSecret[:], []int{0, 1}, func(r Request) {
+				sent++
+				if r.Op != opCancel {
+					asked = append(asked, r.ID)
+				}
+			})
+			s := &session{answer: func(r Reply) {
+				if r.Code == CodeLimit {
+					refused++
+				}
+			}}
+			h.handle(now, s, Request{Op: opHello})
+			for id := range uint64(maxCalls + 100) {
+				h.handle(now, s, Request{ID: id, Op: row.op, Key: "k", Timeout: 2 * time.Millisecond})
+				now = now.Add(time.Millisecond)
+				h.tick(now)
+				h.handle(now, s, Request{ID: id, Op: opCancel})
+			}
+			if sent != row.most || refused != 100 {
+				t.Errorf("sent %d messages, refused %d requests; want %d and 100", sent, refused, row.most)
+			}
+			for _, id := range asked {
+				h.deliver(now, Reply{ID: id, Code: codeWithdrawn})
+			}
+			h.leave(now, s)
+			if m := *h.members[0]; m != (member{}) || len(h.pending) != 0 {
+				t.Errorf("all answered: the rank is charged with %+v, %d replies are awaited", m, len(h.pending))
+			}
+		})
+	}
+}
+
 func TestServerOtherUser(t *testing.T) {
 	path := filepath.Join(privateDir(t), "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
