@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,6 +28,8 @@ type keyring struct {
 	timeout time.Duration
 	prompts prompts
 	agent   func() ([]*identity, error)
+
+	wg sync.WaitGroup // exchanges with ssh-agent
 
 	mu    sync.Mutex
 	files map[string]*identity // guarded by mu
@@ -60,54 +63,95 @@ func newKeyring(opts Options) *keyring {
 
 func (k *keyring) close() {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.conn != nil {
 		k.conn.Close()
 	}
+	k.mu.Unlock()
+	k.wg.Wait()
 }
 
-// agentConn bounds each exchange with ssh-agent, so that one that hangs (a card reader
-// that waits for its owner) cannot hang a dial.
-type agentConn struct {
-	net.Conn
-	timeout time.Duration
+// ask runs an exchange with ssh-agent, which may hang (a card reader that waits for its
+// owner): it returns when that is done or ctx ends.
+func (k *keyring) ask(ctx context.Context, exchange func() error) error {
+	done := make(chan error, 1)
+	k.wg.Go(func() { done <- exchange() })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
-func (c agentConn) Write(p []byte) (int, error) {
-	c.SetDeadline(time.Now().Add(c.timeout))
-	return c.Conn.Write(p)
-}
-
-// askAgent connects to ssh-agent and lists its keys.
+// askAgent connects to ssh-agent and lists its keys. One that does not answer for a
+// quarter of the hosts' time is not asked again.
 func (k *keyring) askAgent() ([]*identity, error) {
 	if k.socket == "" {
 		return nil, nil
 	}
-	conn, err := net.DialTimeout("unix", k.socket, k.timeout)
+	limit := k.timeout / 4
+	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("no answer in %v", limit))
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", k.socket)
 	if err != nil {
 		return nil, err
 	}
 	k.mu.Lock()
 	k.conn = conn
 	k.mu.Unlock()
-	client := agent.NewClient(agentConn{conn, k.timeout})
-	keys, err := client.List()
+	var signers []ssh.Signer // not to be read after an error
+	err = k.ask(ctx, func() (err error) {
+		signers, err = agent.NewClient(conn).Signers()
+		return err
+	})
 	if err != nil {
-		return nil, err
-	}
-	signers, err := client.Signers()
-	if err != nil {
+		conn.Close()
 		return nil, err
 	}
 	var ids []*identity
-	for i, s := range signers {
-		comment := ""
-		if i < len(keys) {
-			comment = keys[i].Comment
-		}
-		ids = append(ids, &identity{source: fmt.Sprintf("ssh-agent (%s)", cleanLine(comment, 100)), pub: s.PublicKey(), signer: s})
+	for _, s := range signers {
+		ids = append(ids, agentIdentity(&agentKey{k, s}))
 	}
 	return ids, nil
+}
+
+// agentIdentity is a key that ssh-agent has.
+func agentIdentity(key *agentKey) *identity {
+	id := &identity{pub: key.PublicKey(), signer: key}
+	comment := ""
+	if k, ok := id.pub.(*agent.Key); ok {
+		comment = k.Comment
+		if pub, err := ssh.ParsePublicKey(k.Marshal()); err == nil {
+			id.pub = pub // tells a certificate
+		}
+	}
+	id.source = fmt.Sprintf("ssh-agent (%s)", cleanLine(comment, 100))
+	return id
+}
+
+// agentKey signs with a key of ssh-agent's.
+type agentKey struct {
+	ring *keyring
+	ssh.Signer
+}
+
+func (k *agentKey) sign(ctx context.Context, rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	var sig *ssh.Signature // not to be read after an error: it may still be written to
+	err := k.ring.ask(ctx, func() (err error) {
+		sig, err = signWith(k.Signer, rand, data, algorithm)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sig, nil
+}
+
+func signWith(signer ssh.Signer, rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	if s, ok := signer.(ssh.AlgorithmSigner); ok {
+		return s.SignWithAlgorithm(rand, data, algorithm)
+	}
+	return signer.Sign(rand, data)
 }
 
 // file returns the key in a file, read once.
@@ -158,7 +202,7 @@ func readKey(name string) *identity {
 	return id
 }
 
-// readKeyFile refuses a key that others may read, as ssh does.
+// readKeyFile refuses a key of this user's that others may read, as ssh does.
 func readKeyFile(name string) ([]byte, error) {
 	st, err := os.Stat(name)
 	if err != nil {
@@ -168,7 +212,9 @@ func readKeyFile(name string) ([]byte, error) {
 		return nil, errors.New("not a key file")
 	}
 	data, err := os.ReadFile(name)
-	if err == nil && st.Mode().Perm()&0o077 != 0 && parsePublicKey(data) == nil {
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	ours := !ok || int(sys.Uid) == os.Getuid()
+	if err == nil && ours && st.Mode().Perm()&0o077 != 0 && parsePublicKey(data) == nil {
 		return nil, fmt.Errorf("others may read it (mode %04o)", st.Mode().Perm())
 	}
 	return data, err
@@ -246,6 +292,7 @@ func samePub(a, b ssh.PublicKey) bool {
 // login offers keys to one server. ssh calls its methods from one goroutine.
 type login struct {
 	ctx     context.Context
+	stage   *atomic.Int32
 	user    string
 	rest    []*identity // not yet offered
 	offered []Key
@@ -346,15 +393,21 @@ func (o *offer) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string)
 }
 
 func (o *offer) sign(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
-	signer := o.id.signer
-	if signer == nil {
-		var err error
-		if signer, err = o.id.locked.unlock(o.l.ctx); err != nil {
+	switch signer := o.id.signer.(type) {
+	case nil:
+		unlocked, err := o.id.locked.unlock(o.l.ctx)
+		if err != nil {
 			return nil, err
 		}
+		return signWith(unlocked, rand, data, algorithm)
+	case *agentKey:
+		o.l.stage.Store(int32(atSign))
+		sig, err := signer.sign(o.l.ctx, rand, data, algorithm)
+		if o.l.ctx.Err() == nil {
+			o.l.stage.Store(int32(atAuth))
+		}
+		return sig, err
+	default:
+		return signWith(signer, rand, data, algorithm)
 	}
-	if s, ok := signer.(ssh.AlgorithmSigner); ok {
-		return s.SignWithAlgorithm(rand, data, algorithm)
-	}
-	return signer.Sign(rand, data)
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -357,27 +358,139 @@ func TestUnprotectedKey(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "id_ed25519: others may read it (mode 0644)") {
 		t.Errorf("got %v; want the key refused for its mode", err)
 	}
+	if os.Chown(name, 65534, 65534) != nil {
+		skip(t, "needs root to give a key away")
+	}
+	mustDial(t, fakeDialer(t, func(o *Options) { o.Home = home }), keyServer(t, pub).host()) // its mode is its owner's affair
 }
 
-// TestHangingAgent: an ssh-agent that does not answer costs time, but no hang.
-func TestHangingAgent(t *testing.T) {
-	t.Parallel()
+// stubbornAgent is an ssh-agent of which hangs says which requests, by their type, it
+// never answers.
+func stubbornAgent(t *testing.T, hangs func(request byte) bool, keys ...agent.AddedKey) string {
+	t.Helper()
+	inner := agentSocket(t, keys...)
 	name := filepath.Join(t.TempDir(), "agent")
 	l, err := net.Listen("unix", name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	var wg sync.WaitGroup
+	t.Cleanup(func() { l.Close(); wg.Wait() })
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close()
+				to, err := net.Dial("unix", inner)
+				if err != nil {
+					return
+				}
+				defer to.Close()
+				wg.Go(func() { io.Copy(c, to) })
+				for {
+					var head [5]byte
+					if _, err := io.ReadFull(c, head[:]); err != nil {
+						return
+					}
+					body := make([]byte, int(head[2])<<8+int(head[3])-1)
+					if _, err := io.ReadFull(c, body); err != nil {
+						return
+					}
+					if !hangs(head[4]) {
+						to.Write(append(head[:], body...))
+					}
+				}
+			})
+		}
+	})
+	return name
+}
+
+const agentSign = 13 // type of a request to ssh-agent for a signature
+
+// TestHangingAgent: an ssh-agent that does not answer costs time, but no host.
+func TestHangingAgent(t *testing.T) {
+	t.Parallel()
 	home, dir := homeWithSSH(t)
 	s := keyServer(t, writeKey(t, filepath.Join(dir, "id_ed25519")))
-	d := fakeDialer(t, func(o *Options) { o.Home, o.AgentSocket, o.ConnectTimeout = home, name, 500*time.Millisecond })
-	start := time.Now()
-	_, err = dial(t, d, s.host())
-	if err == nil || time.Since(start) > 5*time.Second {
-		t.Errorf("got %v after %v; want a timeout", err, time.Since(start))
+	socket := stubbornAgent(t, func(byte) bool { return true })
+	d := fakeDialer(t, func(o *Options) { o.Home, o.AgentSocket, o.ConnectTimeout = home, socket, 4*time.Second })
+	for range 2 {
+		if _, err := dial(t, d, s.host()); err != nil {
+			t.Errorf("got %v; want the key file used", err)
+		}
 	}
-	if _, err = dial(t, d, s.host()); err != nil {
-		t.Errorf("the next host, without the agent: %v", err)
+	other := keyServer(t)
+	_, err := dial(t, d, other.host())
+	if err == nil || !strings.Contains(err.Error(), "not offered ssh-agent: no answer in 1s") {
+		t.Errorf("got %v; want it to tell of ssh-agent", err)
+	}
+}
+
+// TestAgentThatDoesNotSign: the hosts' time is spent, and the error says on what.
+func TestAgentThatDoesNotSign(t *testing.T) {
+	t.Parallel()
+	priv, signer := newKey(t)
+	s := keyServer(t, signer.PublicKey())
+	socket := stubbornAgent(t, func(r byte) bool { return r == agentSign }, agent.AddedKey{PrivateKey: priv})
+	d := fakeDialer(t, func(o *Options) { o.AgentSocket, o.ConnectTimeout = socket, 3*time.Second })
+	var wg sync.WaitGroup
+	for range 40 {
+		wg.Go(func() {
+			_, err := d.Dial(t.Context(), s.host())
+			if timeout, ok := errors.AsType[*TimeoutError](err); !ok || !strings.Contains(timeout.Reached, "ssh-agent did not sign") {
+				t.Errorf("got %v; want a timeout that tells of ssh-agent", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestAgentAfterAPause: the connection to ssh-agent is good for as long as it is needed.
+func TestAgentAfterAPause(t *testing.T) {
+	priv, signer := newKey(t)
+	k := newKeyring(Options{AgentSocket: agentSocket(t, agent.AddedKey{PrivateKey: priv}), ConnectTimeout: 400 * time.Millisecond})
+	defer k.close()
+	ids, err := k.agent()
+	if err != nil {
+		t.Skip(err) // a busy machine
+	}
+	time.Sleep(500 * time.Millisecond)
+	sig, err := ids[0].signer.(*agentKey).sign(t.Context(), rand.Reader, []byte("x"), ssh.KeyAlgoED25519)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := signer.PublicKey().Verify([]byte("x"), sig); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAgentCertificate: a certificate in ssh-agent is used like a key.
+func TestAgentCertificate(t *testing.T) {
+	_, ca := newKey(t)
+	ed, edSigner := newKey(t)
+	rsaKey, rsaSigner := newRSA(t)
+	for name, key := range map[string]struct {
+		private any
+		public  ssh.PublicKey
+	}{"ed25519": {ed, edSigner.PublicKey()}, "rsa": {rsaKey, rsaSigner.PublicKey()}} {
+		t.Run(name, func(t *testing.T) {
+			cert := &ssh.Certificate{Key: key.public, CertType: ssh.UserCert, ValidPrincipals: []string{"u"}, ValidBefore: ssh.CertTimeInfinity}
+			if err := cert.SignCert(rand.Reader, ca); err != nil {
+				t.Fatal(err)
+			}
+			checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return samePub(k, ca.PublicKey()) }}
+			s := newFakeServer(t, "127.0.0.1:0")
+			s.config = &ssh.ServerConfig{PublicKeyCallback: checker.Authenticate}
+			s.start()
+			socket := agentSocket(t, agent.AddedKey{PrivateKey: key.private, Certificate: cert, Comment: "signed"})
+			if _, err := dial(t, fakeDialer(t, func(o *Options) { o.AgentSocket = socket }), s.host()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -83,8 +83,8 @@ func (b *budget) expire() {
 	if b.since.IsZero() {
 		return
 	}
-	if left := b.leftLocked(); left > 0 {
-		b.timer.Reset(left)
+	if left := b.leftLocked(); left > 0 { // for as long as the user is being asked it does not shrink
+		b.timer.Reset(max(left, 10*time.Millisecond))
 		return
 	}
 	b.cancel(errBudget)

@@ -27,6 +27,7 @@ const (
 	atBanner
 	atKeys // key exchange
 	atAuth
+	atSign // ssh-agent is asked for a signature
 	atAgent
 )
 

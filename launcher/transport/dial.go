@@ -225,7 +225,7 @@ func (a *attempt) handshake(conn net.Conn) (*sshConn, error) {
 		conn.Close()
 		return nil, err
 	}
-	l := &login{ctx: a.ctx, user: a.s.user}
+	l := &login{ctx: a.ctx, stage: &a.stage, user: a.s.user}
 	l.rest, l.skipped = a.d.keys.candidates(a.s)
 	config := &ssh.ClientConfig{
 		User:              a.s.user,
@@ -315,6 +315,8 @@ func (a *attempt) timeout(err error) error {
 		t.Reached = "the ssh banner came, but the key exchange stalled (path MTU?)"
 	case atAuth:
 		t.Reached = "the key exchange is done, but the login was not answered"
+	case atSign:
+		t.Reached = "the host takes a key of ssh-agent, but ssh-agent did not sign with it"
 	default:
 		t.Reached = "logged in, but the host did not start gorun's agent"
 	}

@@ -184,10 +184,10 @@ func (l *localLink) Wait(ctx context.Context) error {
 func cleanLocal(home string) error {
 	dir := filepath.Join(home, ".cache", "gorun")
 	var errs []error
-	for _, pattern := range []string{"gorun-*", "tmp.*"} {
-		names, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, name := range names {
-			errs = append(errs, os.Remove(name))
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if name := e.Name(); strings.HasPrefix(name, "gorun-") || strings.HasPrefix(name, "tmp.") {
+			errs = append(errs, os.Remove(filepath.Join(dir, name)))
 		}
 	}
 	if err := os.Remove(dir); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {

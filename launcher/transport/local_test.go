@@ -145,7 +145,7 @@ func TestDialNeeds(t *testing.T) {
 }
 
 func TestCleanLocal(t *testing.T) {
-	d := fakeDialer(t, nil)
+	d := fakeDialer(t, func(o *Options) { o.Home = filepath.Join(o.Home, "a[b") })
 	dir := cacheOf(d.opts.Home)
 	os.MkdirAll(dir, 0o700)
 	write(t, filepath.Join(dir, "gorun-x"), "", 0o700)

@@ -66,7 +66,8 @@ func (c *sshConn) close() {
 type session struct {
 	ssh.Channel
 	stderr tail
-	ended  chan struct{} // closed when the channel is; exit may be read then
+	said   chan struct{} // closed when all of stderr has been read
+	ended  chan struct{} // closed when the channel is, and said; exit may be read then
 	exit   error         // nil for status 0
 }
 
@@ -82,8 +83,8 @@ func (c *sshConn) start(command string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Channel: ch, stderr: tail{limit: stderrKept}, ended: make(chan struct{}), exit: errNoExit}
-	if !c.spawn(func() { s.serve(reqs) }) || !c.spawn(s.readStderr) {
+	s := &session{Channel: ch, stderr: tail{limit: stderrKept}, said: make(chan struct{}), ended: make(chan struct{}), exit: errNoExit}
+	if !c.spawn(s.readStderr) || !c.spawn(func() { s.serve(reqs) }) {
 		return nil, net.ErrClosed
 	}
 	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{command}))
@@ -122,9 +123,11 @@ func (s *session) serve(reqs <-chan *ssh.Request) {
 		}
 		req.Reply(false, nil)
 	}
+	<-s.said // it is read to its end when the channel is closed
 }
 
 func (s *session) readStderr() {
+	defer close(s.said)
 	var buf [512]byte
 	r := s.Stderr()
 	for {
