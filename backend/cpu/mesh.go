@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gorun/rendezvous"
 )
 
 const (
@@ -22,6 +24,9 @@ const (
 	// refusedFor is how long an address that refuses connections is tried: a rank
 	// listens before it gives its address away.
 	refusedFor = 5 * time.Second
+
+	// inquiry is how long the store is asked for a rank that has not come.
+	inquiry = 200 * time.Millisecond
 
 	// dialing is how many ranks are being connected to at once.
 	dialing = 16
@@ -125,15 +130,13 @@ func (m *mesh) gather() error {
 // late says why the mesh is not complete when the time is over: as the store or the
 // dialing of a lower rank says it, which knows more, else by who has not come.
 func (m *mesh) late() error {
-	var who []string
-	lower := false
+	var who []int
 	for _, p := range m.comm.peers {
 		if p != nil && (p.data == nil || p.ctl == nil) {
-			who = append(who, fmt.Sprint(p.rank))
-			lower = lower || p.rank < m.comm.rank
+			who = append(who, p.rank)
 		}
 	}
-	if lower {
+	if who[0] < m.comm.rank {
 		t := time.NewTimer(verdictTimeout)
 		defer t.Stop()
 		select {
@@ -142,7 +145,36 @@ func (m *mesh) late() error {
 		case <-t.C:
 		}
 	}
-	return fmt.Errorf("not connected with rank %s: %w", strings.Join(who, ", "), context.Cause(m.ctx))
+	cause := context.Cause(m.ctx)
+	if !errors.Is(cause, context.DeadlineExceeded) {
+		return fmt.Errorf("not connected with rank %s: %w", someOf(who), cause)
+	}
+	return fmt.Errorf("not connected with rank %s: %s: %w", someOf(who), m.inquire(who[0]), cause)
+}
+
+// someOf lists up to eight ranks.
+func someOf(ranks []int) string {
+	const most = 8
+	text := strings.Trim(fmt.Sprint(ranks[:min(len(ranks), most)]), "[]")
+	text = strings.ReplaceAll(text, " ", ", ")
+	if more := len(ranks) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// inquire says what the store knows of a rank that has not come, such as its host.
+func (m *mesh) inquire(rank int) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), inquiry)
+	defer cancel()
+	addr, err := m.comm.session.store.GetFrom(ctx, m.key(rank), m.comm.ranks[rank])
+	switch e, ok := errors.AsType[*rendezvous.Error](err); {
+	case ok:
+		return e.Text
+	case err != nil:
+		return err.Error()
+	}
+	return fmt.Sprintf("rank %d listens at %s", rank, addr)
 }
 
 // accept takes connections of whoever comes, until the listener is closed.

@@ -159,7 +159,9 @@ func TestOpenFails(t *testing.T) {
 		addr0 string // what rank 0 has put in the store
 		want  string
 	}{
-		{"nobody-dials", Config{Rank: 0}, "", "not connected with rank 1, 2: context deadline exceeded"},
+		{"nobody-dials", Config{Rank: 0}, "", `not connected with rank 1, 2: key "mesh/world/0/1": rank 1 has not written it: context deadline exceeded`},
+		{"only-listens", Config{Rank: 0, Epoch: 7}, "", "not connected with rank 1, 2: rank 1 listens at gpu07:1234: context deadline exceeded"},
+		{"many", Config{Rank: 0, Size: 20}, "", "not connected with rank 1, 2, 3, 4, 5, 6, 7, 8 and 11 more: "},
 		{"nobody-listens", Config{Rank: 1}, "", `key "mesh/world/0/0": rank 0 has not written it`},
 		{"mute", Config{Rank: 1}, mute.Addr().String(), "rank 0 at " + mute.Addr().String() + ": context deadline exceeded"},
 		{"no-address", Config{Rank: 1}, "gpu01:http:x", "rank 0 at gpu01:http:x: "},
@@ -176,8 +178,9 @@ func TestOpenFails(t *testing.T) {
 			if tt.addr0 != "" {
 				store.Put(ctx, "mesh/world/0/0", []byte(tt.addr0))
 			}
+			store.Put(ctx, "mesh/world/7/1", []byte("gpu07:1234"))
 			cfg := tt.cfg
-			cfg.Size, cfg.Store = 3, store
+			cfg.Store, cfg.Size = store, max(cfg.Size, 3)
 			if cfg.Secret == nil {
 				cfg.Secret = testSecret
 			}

@@ -184,8 +184,20 @@ func serveStore(t *testing.T, size int) string {
 	engine := rendezvous.NewEngine(size, []string{"here"}, func(int) int { return 0 }, func(int) bool { return false })
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for r := range requests {
-			for _, routed := range engine.Handle(time.Now(), 0, r) {
+		deadlines := time.NewTicker(10 * time.Millisecond)
+		defer deadlines.Stop()
+		for {
+			var due []rendezvous.Routed
+			select {
+			case r, ok := <-requests:
+				if !ok {
+					return
+				}
+				due = engine.Handle(time.Now(), 0, r)
+			case now := <-deadlines.C:
+				due = engine.Tick(now)
+			}
+			for _, routed := range due {
 				server.Deliver(routed.Reply)
 			}
 		}
@@ -267,6 +279,22 @@ func TestOpenOutside(t *testing.T) {
 	t.Setenv("GORUN_STORE", "")
 	if _, err := Open(t.Context()); !errors.Is(err, rendezvous.ErrNotLaunched) {
 		t.Errorf("got %v; want %v", err, rendezvous.ErrNotLaunched)
+	}
+}
+
+// TestOpenAlone checks that the error names the host of a rank that does not come, as
+// the store knows it.
+func TestOpenAlone(t *testing.T) {
+	t.Setenv("GORUN_STORE", "unix:"+serveStore(t, 2))
+	t.Setenv("GORUN_SIZE", "2")
+	t.Setenv("GORUN_NODES", "1")
+	t.Setenv("GORUN_RANK", "0")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := Open(ctx)
+	want := `world: not connected with rank 1: key "mesh/world/0/1": rank 1 on here has not written it: context deadline exceeded`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v; want %s", err, want)
 	}
 }
 
