@@ -179,6 +179,40 @@ func wild(rank, count int) []float32 {
 	return s
 }
 
+// testNaN checks what one rank's NaN, and infinities, do to all.
+func testNaN(t *testing.T, b Backend) {
+	b.forAlgos(t, func(t *testing.T, algo string) {
+		w := b.open(t, 3, algo)
+		notNumbers[float32](w)
+		notNumbers[float64](w)
+	})
+}
+
+func notNumbers[T float32 | float64](w *world) {
+	w.t.Helper()
+	nan, inf := T(math.NaN()), T(math.Inf(1))
+	given := [][]T{{nan, 1, 1, 1, -inf, nan}, {1, nan, 1, 2, inf, inf}, {1, 1, nan, 3, 1, -inf}} // by rank
+	for op, want := range map[backend.Op][]T{
+		backend.Sum:  {nan, nan, nan, 6, nan, nan},
+		backend.Prod: {nan, nan, nan, 6, -inf, nan},
+		backend.Min:  {nan, nan, nan, 1, -inf, nan},
+		backend.Max:  {nan, nan, nan, 3, inf, nan},
+		backend.Avg:  {nan, nan, nan, 2, nan, nan},
+	} {
+		w.run(func(c backend.Comm) error {
+			s := slices.Clone(given[c.Rank()])
+			if err := c.AllReduce(backend.Of(s), backend.Of(s), op).Wait(w.ctx); err != nil {
+				return err
+			}
+			same := func(x, y T) bool { return x == y || x != x && y != y }
+			if !slices.EqualFunc(s, want, same) {
+				return fmt.Errorf("%v of %T: got %v; want %v", op, s[0], s, want)
+			}
+			return nil
+		})
+	}
+}
+
 func testBroadcast(t *testing.T, b Backend) {
 	for _, size := range []int{1, 2, 3, 4, 7, 8} {
 		t.Run(fmt.Sprintf("ranks-%d", size), func(t *testing.T) {

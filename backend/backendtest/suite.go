@@ -41,6 +41,7 @@ func Run(t *testing.T, b Backend) {
 	for name, test := range map[string]func(*testing.T, Backend){
 		"allreduce":   testAllReduce,
 		"bits":        testBits,
+		"nan":         testNaN,
 		"broadcast":   testBroadcast,
 		"barrier":     testBarrier,
 		"order":       testOrder,
