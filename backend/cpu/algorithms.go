@@ -219,10 +219,11 @@ func (c *comm) block(o *op, i int) span {
 	return span{start(i), start(i + 1)}
 }
 
-// room returns n bytes for what comes from a peer; the next call reuses them.
+// room returns n bytes for what comes from a peer, aligned for any element; the next
+// call reuses them.
 func (c *comm) room(n int) []byte {
 	if cap(c.scratch) < n {
-		c.scratch = make([]byte, n)
+		c.scratch = make([]byte, max(n, 64)) // a few bytes may begin anywhere
 	}
 	return c.scratch[:n]
 }

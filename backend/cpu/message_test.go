@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"gorun/backend"
 )
@@ -247,6 +248,20 @@ func TestSegments(t *testing.T) {
 		}
 		if at != n {
 			t.Errorf("%d bytes: segments end at %d", n, at)
+		}
+	}
+}
+
+// TestRoomIsAligned asks for little first: what is made then is used for elements of
+// other sizes later.
+func TestRoomIsAligned(t *testing.T) {
+	for range 100 {
+		c := &comm{}
+		for _, n := range []int{1, 2, 4, 8, 12, 64, 100, 104} {
+			b := c.room(n)
+			if at := uintptr(unsafe.Pointer(&b[0])); len(b) != n || at%8 != 0 {
+				t.Fatalf("got %d bytes at %#x; want %d, aligned", len(b), at, n)
+			}
 		}
 	}
 }
