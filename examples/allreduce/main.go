@@ -39,6 +39,9 @@ Each rank prints one line. Rank 0 adds one about the longest vector:
   busbw  algbw * 2(p-1)/p for p ranks: what each rank's link carries one way
 `
 
+// maxSize is the most elements of a vector: 8 GB as int64.
+const maxSize = 1 << 30
+
 // patience bounds everything: a program should not wait for ever for others.
 const patience = 5 * time.Minute
 
@@ -91,8 +94,8 @@ func parse(args []string) (options, error) {
 	opts := options{iters: *iters}
 	for s := range strings.SplitSeq(*sizes, ",") {
 		n, err := strconv.Atoi(s)
-		if err != nil || n < 0 {
-			return options{}, fmt.Errorf("--size %q: want numbers of elements", *sizes)
+		if err != nil || n < 0 || n > maxSize {
+			return options{}, fmt.Errorf("--size %q: want numbers of elements, at most %d", *sizes, maxSize)
 		}
 		opts.sizes = append(opts.sizes, n)
 	}

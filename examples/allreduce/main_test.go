@@ -22,6 +22,7 @@ func TestRun(t *testing.T) {
 		{"help", []string{"--help"}, 0, usage, ""},
 		{"outside-gorun", nil, 1, "", "GORUN_STORE is not set; run: gorun -np 4 "},
 		{"bad-size", []string{"--size", "1,x"}, 2, "", `--size "1,x": want numbers of elements`},
+		{"huge-size", []string{"--size", "9223372036854775807"}, 2, "", "at most 1073741824"},
 		{"negative-size", []string{"--size=-1"}, 2, "", `--size "-1"`},
 		{"no-iters", []string{"--iters", "0"}, 2, "", "--iters 0: want at least 1"},
 		{"unknown-flag", []string{"--sizes", "1"}, 2, "", "-sizes"},
