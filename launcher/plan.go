@@ -27,7 +27,10 @@ func streamCredit(ranks int) int {
 // false for a host that alone knows its slots.
 func offer(h hostfile.Host, hello *wire.Hello) (o Offer, ok bool) {
 	o = Offer{Name: h.Name, Slots: h.Slots, Limit: h.Slots, Max: h.MaxSlots, Origin: h.File}
-	if h.Line > 0 {
+	switch {
+	case h.File == hostfile.ListName:
+		o.Origin = fmt.Sprintf("%s item %d", h.File, h.Line)
+	case h.Line > 0:
 		o.Origin = fmt.Sprintf("%s:%d", h.File, h.Line)
 	}
 	if h.Slots >= 0 {

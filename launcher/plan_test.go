@@ -27,7 +27,7 @@ func TestOffer(t *testing.T) {
 		ok    bool
 	}{
 		{"line", hostfile.Host{Slots: 3, MaxSlots: 5, File: "hosts", Line: 7}, nil, Offer{Slots: 3, Limit: 3, Max: 5, Origin: "hosts:7"}, true},
-		{"list", hostfile.Host{Slots: 1, File: "-H", Line: 2}, gpus, Offer{Slots: 1, Limit: 1, Origin: "-H:2"}, true},
+		{"list", hostfile.Host{Slots: 1, File: "-H", Line: 2}, gpus, Offer{Slots: 1, Limit: 1, Origin: "-H item 2"}, true},
 		{"no-slots", hostfile.Host{Slots: 0, File: "hosts", Line: 1}, cores, Offer{Origin: "hosts:1"}, true},
 		{"not-known", hostfile.Host{Slots: -1, File: "hosts", Line: 1}, nil, Offer{Slots: -1, Limit: -1, Origin: "hosts:1"}, false},
 		{"cores", hostfile.Host{Slots: -1}, cores, Offer{Slots: 4, Limit: 4, Origin: "4 cores"}, true},

@@ -18,6 +18,7 @@ type Result struct {
 	Stopped      int           `json:"stopped"`        // ranks that gorun's own stop, or the user's signal, ended
 	Tail         []string      `json:"last_lines,omitempty"`
 	Killed       []int         `json:"killed,omitempty"`  // ranks that needed KILL
+	NoGrace      bool          `json:"-"`                 // they got it before their grace was over: the user asked twice
 	Left         []string      `json:"left,omitempty"`    // what could not be removed, "host: what"
 	Timeout      bool          `json:"timeout,omitempty"` // the job's time limit ended it
 	Signal       int           `json:"signal,omitempty"`  // the signal by which the user ended it

@@ -121,11 +121,11 @@ func generalize(text, host string) string {
 func prepareReport(e *launcher.PrepareError, o options) report {
 	var r report
 	var c causes
-	missing, elsewhere := false, false
+	missing, noDir := false, false
 	for _, f := range e.Failures {
 		c.add(f.Text, f.Host)
 		missing = missing || f.Code == 127
-		elsewhere = elsewhere || f.Rank < 0
+		noDir = noDir || strings.HasPrefix(f.Text, "working directory ")
 	}
 	c.list(&r, "the program cannot be started on every host", "nothing was started")
 	switch {
@@ -133,7 +133,7 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 		r.hintf("did you mean ./%s?", o.program[0])
 	case missing:
 		r.hintf("programs are looked up in the PATH of the host; a path with a slash is taken from the working directory")
-	case elsewhere && o.wdir == "":
+	case noDir && o.wdir == "":
 		r.hintf("the working directory must exist on every host; -wdir DIR names another than this one")
 	}
 	return r

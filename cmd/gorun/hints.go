@@ -41,7 +41,7 @@ func hostHint(f launcher.HostFailure) (kind, hint string) {
 		return fmt.Sprint("key", e.Problem), hostKeyHint(f.Host, e)
 	}
 	if e, ok := errors.AsType[*transport.AuthError](f.Err); ok {
-		hint := authHint(f.Host, e)
+		hint := authHint(f, e)
 		return hint, hint
 	}
 	if e, ok := errors.AsType[*net.DNSError](f.Err); ok {
@@ -74,9 +74,8 @@ func hostKeyHint(host string, e *transport.HostKeyError) string {
 	return ""
 }
 
-// authHint says how to have the right key offered. Its text must not name the host
-// unless it is about that host alone.
-func authHint(host string, e *transport.AuthError) string {
+// authHint says how to have the right key offered.
+func authHint(f launcher.HostFailure, e *transport.AuthError) string {
 	keys := e.Methods == nil || slices.Contains(e.Methods, "publickey")
 	switch {
 	case e.Partial:
@@ -85,8 +84,33 @@ func authHint(host string, e *transport.AuthError) string {
 		return "gorun logs in with keys only, which that server does not take"
 	case strings.Contains(e.Text, "Too many authentication failures"):
 		return "in ~/.ssh/config, IdentityFile with IdentitiesOnly yes offers only the right key"
+	case len(e.Offered) == 0 && exposed(e.Skipped) != "":
+		return "chmod 600 " + shellQuote(exposed(e.Skipped)) + " makes that key one's own again"
 	case len(e.Offered) == 0:
 		return "ssh-add adds a key to ssh-agent; IdentityFile in ~/.ssh/config names another file"
 	}
-	return fmt.Sprintf("ssh-copy-id puts a key there, as in: ssh-copy-id %s", shellQuote(e.User+"@"+host))
+	return fmt.Sprintf("ssh-copy-id puts a key there, as in: ssh-copy-id %s%s", portFlag(f.Err), shellQuote(e.User+"@"+f.Host))
+}
+
+// exposed returns the file of the first key that was not offered because others may read it.
+func exposed(skipped []transport.Key) string {
+	for _, k := range skipped {
+		if strings.HasPrefix(k.Why, "others may read it") {
+			return k.Source
+		}
+	}
+	return ""
+}
+
+// portFlag returns "-p N " if the host was dialled at another port than ssh's.
+func portFlag(err error) string {
+	e, ok := errors.AsType[*transport.HostError](err)
+	if !ok {
+		return ""
+	}
+	_, port, err := net.SplitHostPort(e.Addr[strings.LastIndex(e.Addr, "@")+1:])
+	if err != nil || port == "22" {
+		return ""
+	}
+	return "-p " + port + " "
 }

@@ -91,7 +91,11 @@ func (r *report) aftermath(res *launcher.Result, o options) {
 	for _, l := range lost {
 		r.linef("host lost: %s", l)
 	}
-	if len(res.Killed) > 0 {
+	switch {
+	case len(res.Killed) == 0:
+	case res.NoGrace:
+		r.linef("%s killed at once, without grace", ranksText(res.Killed))
+	default:
 		r.linef("%s did not end by TERM within %v and had to be killed", ranksText(res.Killed), o.grace)
 	}
 	for _, l := range res.Left {

@@ -73,6 +73,10 @@ func TestResults(t *testing.T) {
 			with(job(4), func(r *launcher.Result) { r.Timeout, r.Stopped, r.Killed = true, 4, []int{3, 0, 1} }),
 			124, []string{"timeout: the job has run for 1m0s; 4 ranks stopped", "ranks 0-1, 3 did not end by TERM within 5s and had to be killed"},
 		},
+		"interrupted-twice": {
+			with(job(2), func(r *launcher.Result) { r.Signal, r.Stopped, r.Killed, r.NoGrace = 2, 2, []int{0, 1}, true }),
+			130, []string{"ended by SIGINT; 2 ranks stopped", "ranks 0-1 killed at once, without grace"},
+		},
 		"interrupted": {
 			with(job(2), func(r *launcher.Result) { r.Signal, r.Stopped = 2, 2 }),
 			130, []string{"ended by SIGINT; 2 ranks stopped"},
@@ -181,6 +185,18 @@ func TestErrors(t *testing.T) {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{User: "me", Offered: []transport.Key{{Source: "k", Type: "ssh-rsa"}}})}},
 			125, nil, "ssh-copy-id me@a",
 		},
+		"keys-refused-at-a-port": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{{Host: "a", Err: &transport.HostError{Host: "a", Addr: "me@[fd00::2]:2222", Err: &transport.AuthError{
+				User: "me", Offered: []transport.Key{{Source: "k", Type: "ssh-rsa"}},
+			}}}}},
+			125, nil, "ssh-copy-id -p 2222 me@a",
+		},
+		"key-that-others-read": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{
+				User: "me", Skipped: []transport.Key{{Source: "/h/id a", Why: "others may read it (mode 0644)"}},
+			})}},
+			125, nil, "chmod 600 '/h/id a'",
+		},
 		"passwords-only": {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{User: "me", Methods: []string{"password"}})}},
 			125, nil, "keys only",
@@ -210,8 +226,12 @@ func TestErrors(t *testing.T) {
 			127, []string{"b: app: not found; nothing was started"}, "PATH",
 		},
 		"not-everywhere": {
-			&launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: "a", Rank: 0, Code: 126, Text: "app: not executable"}, {Host: "b", Rank: -1, Code: 125, Text: "/w: no such directory"}}},
-			126, []string{"the program cannot be started on every host; nothing was started", "  a: app: not executable", "  b: /w: no such directory"}, "-wdir DIR",
+			&launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: "a", Rank: 0, Code: 126, Text: "app: not executable"}, {Host: "b", Rank: -1, Code: 125, Text: `working directory "/w": no such file or directory`}}},
+			126, []string{"the program cannot be started on every host; nothing was started", "  a: app: not executable", `  b: working directory "/w": no such file or directory`}, "-wdir DIR",
+		},
+		"cannot-run": {
+			&launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: "a", Rank: -1, Code: 126, Text: "app: not executable"}}},
+			126, []string{"a: app: not executable; nothing was started"}, "",
 		},
 		"syntax": {
 			&hostfile.SyntaxError{File: "hosts", Line: 7, Col: 1, Text: "n[9-3]", Msg: "start is after end", Hint: "swap"},

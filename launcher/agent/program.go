@@ -40,7 +40,11 @@ func findProgram(name, dir, path string, hasPath bool) (string, error) {
 	if strings.Contains(name, "/") {
 		full := within(dir, name)
 		if err := runnable(full); errors.Is(err, os.ErrNotExist) {
-			return "", &startError{codeNotFound, fmt.Sprintf("program %q not found in directory %s", name, dir)}
+			text := fmt.Sprintf("program %q not found", name)
+			if full != name {
+				text += " in directory " + dir
+			}
+			return "", &startError{codeNotFound, text}
 		} else if err != nil {
 			return "", cannotRun("program %q: %v", name, err)
 		}
