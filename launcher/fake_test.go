@@ -41,7 +41,7 @@ type fake struct {
 }
 
 func fakeMain(args []string) int {
-	f := &fake{dir: filepath.Dir(os.Args[0]), r: wire.NewReader(os.Stdin), w: os.Stdout}
+	f := &fake{dir: filepath.Dir(os.Args[0]), r: wire.NewReader(os.Stdin, wire.MaxMessage), w: os.Stdout}
 	name := filepath.Base(os.Args[0])
 	if args[0] == "sweep" {
 		f.mark("swept")

@@ -72,7 +72,7 @@ func (h *host) serve(d *transport.Dialer, s sink) {
 	defer link.Close()
 	defer context.AfterFunc(h.ctx, func() { link.Close() })()
 	h.link = link
-	r := wire.NewReader(link)
+	r := wire.NewReader(link, wire.MaxReport)
 	if h.hello, err = readHello(link, r, s.patience()); err != nil {
 		s.didNotCome(h, fmt.Errorf("its agent started but sent no hello: %s", h.whyGone(err)))
 		return

@@ -178,8 +178,13 @@ var lies = map[string]struct {
 	"no-hello-first": {true, func(f *fake) { f.send(wire.Message{Started: &wire.Started{}}); f.hangReading() }, "its first message is no hello"},
 	"no-cores":       {true, func(f *fake) { f.send(wire.Message{Hello: &wire.Hello{}}); f.hangReading() }, "hello with 0 cores"},
 	"trash":          {false, func(f *fake) { f.start(); f.raw("HTTP/1.1 400 Bad Request\r\n"); f.hangReading() }, "link lost: wire: "},
-	"half-frame":     {false, func(f *fake) { f.start(); f.raw("\x02\x00\x00\x09"); f.die() }, "gorun's agent was lost: killed by SIGKILL"},
-	"second-hello":   {false, func(f *fake) { f.start(); f.hello(); f.hangReading() }, "its agent broke the protocol: a message that agents do not send"},
+	"long-message": {false, func(f *fake) {
+		f.start()
+		f.raw(strings.Repeat("\x01\x01\x7f\xff\x00\x00\x00\x00"+strings.Repeat("x", 1<<15-1), 33))
+		f.hangReading()
+	}, "link lost: wire: message too long"},
+	"half-frame":   {false, func(f *fake) { f.start(); f.raw("\x02\x00\x00\x09"); f.die() }, "gorun's agent was lost: killed by SIGKILL"},
+	"second-hello": {false, func(f *fake) { f.start(); f.hello(); f.hangReading() }, "its agent broke the protocol: a message that agents do not send"},
 	"repeats": {false, func(f *fake) {
 		f.start()
 		f.send(wire.Message{Started: &wire.Started{PIDs: []int{1}}})

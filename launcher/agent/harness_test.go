@@ -123,7 +123,7 @@ func (h *head) greet(noRead bool) {
 	if want := wire.Hail(testNonce) + "\n"; line != want {
 		h.t.Fatalf("first line %q, %v; want %q", line, err, want)
 	}
-	r := wire.NewReader(br)
+	r := wire.NewReader(br, wire.MaxReport)
 	f, err := r.Read()
 	if err != nil {
 		h.t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 // readLink handles the head's frames until the link ends. It never waits for a rank.
 func (a *agent) readLink() {
 	defer close(a.read)
-	r := wire.NewReader(bufio.NewReaderSize(a.r, 2*wire.MaxPayload))
+	r := wire.NewReader(bufio.NewReaderSize(a.r, 2*wire.MaxPayload), wire.MaxMessage)
 	for {
 		f, err := r.Read()
 		if err == nil {

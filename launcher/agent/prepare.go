@@ -20,7 +20,7 @@ import (
 func (j *job) check(session []string, exe string) []wire.Failure {
 	dir := string(j.plan.Dir)
 	if err := checkDir(dir); err != nil {
-		return []wire.Failure{{Rank: -1, Code: codeOurs, Text: err.Error()}}
+		return []wire.Failure{{Rank: -1, Code: codeOurs, Text: cut(err.Error())}}
 	}
 	session = sessionEnv(session, j.plan.Unset, dir)
 	found := programs{dir: dir}
@@ -115,6 +115,12 @@ func (p *programs) find(k programKey) (string, error) {
 	return f.path, f.err
 }
 
+// Limits of what a host tells of its failures: the head takes no long messages.
+const (
+	maxFailures = 32
+	maxText     = 4 << 10
+)
+
 // fold tells equal failures once; ranks is how many this host has.
 func fold(failures []wire.Failure, ranks int) []wire.Failure {
 	type reason struct {
@@ -132,14 +138,24 @@ func fold(failures []wire.Failure, ranks int) []wire.Failure {
 	}
 	var out []wire.Failure
 	for _, k := range order {
-		f := wire.Failure{Rank: slices.Min(groups[k]), Code: k.code, Text: k.text}
+		f := wire.Failure{Rank: slices.Min(groups[k]), Code: k.code, Text: cut(k.text)}
 		switch n := len(groups[k]); {
 		case n == ranks:
 			f.Rank = -1
 		case n > 1:
 			f.Text += fmt.Sprintf(" (and %d more of this host's ranks)", n-1)
 		}
-		out = append(out, f)
+		if out = append(out, f); len(out) == maxFailures && len(order) > maxFailures {
+			out[len(out)-1].Text += fmt.Sprintf(" (and %d more failures)", len(order)-maxFailures)
+			break
+		}
 	}
 	return out
+}
+
+func cut(text string) string {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return text
 }

@@ -16,6 +16,7 @@ const (
 	drainLimit = 2 * time.Second // for pipes whose writers are not ours to kill
 	pollFirst  = 2 * time.Millisecond
 	pollMost   = 100 * time.Millisecond
+	maxLeft    = 64 // what is left behind and named
 )
 
 // cleanUp ends every process of the job, removes every file of it and sends the
@@ -43,6 +44,9 @@ func (a *agent) cleanUp(run *running) wire.Done {
 		if err != nil {
 			done.Left = append(done.Left, clean(err.Error()))
 		}
+	}
+	if n := len(done.Left) - maxLeft; n > 0 {
+		done.Left = append(done.Left[:maxLeft], fmt.Sprintf("and %d more", n))
 	}
 	a.port.drop()
 	if run != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +183,22 @@ func TestFold(t *testing.T) {
 		if diff := cmp.Diff(tt.want, fold(tt.failures, tt.ranks)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
+	}
+}
+
+// However many ranks fail, and however long the reasons, the head takes the message.
+func TestFailuresAreShort(t *testing.T) {
+	var failures []wire.Failure
+	for i := range 1000 {
+		failures = append(failures, wire.Failure{Rank: i, Code: 127, Text: strconv.Itoa(i) + strings.Repeat("<&>é", 30_000)})
+	}
+	out := fold(failures, len(failures))
+	f, err := wire.Encode(wire.Message{Prepared: &wire.Prepared{Failures: out}})
+	if err != nil || len(f.Payload) > wire.MaxReport {
+		t.Errorf("%d bytes, %v; want at most %d", len(f.Payload), err, wire.MaxReport)
+	}
+	if got := out[len(out)-1].Text; !strings.HasSuffix(got, "… (and 968 more failures)") {
+		t.Errorf("got %q at the end; want the number of the others", got[len(got)-40:])
 	}
 }
 

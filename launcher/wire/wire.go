@@ -39,8 +39,12 @@ const (
 // and stdin comes as several frames.
 const MaxPayload = 32 << 10
 
-// MaxMessage bounds a reassembled control or store message, in bytes.
-const MaxMessage = 64 << 20
+// Limits of a reassembled control or store message, in bytes. A plan may be long; what
+// an agent says is short, and a hostile one must not make the head hold much.
+const (
+	MaxMessage = 64 << 20 // to an agent
+	MaxReport  = 1 << 20  // to the head
+)
 
 const (
 	headerLen = 8
@@ -68,7 +72,7 @@ type Frame struct {
 }
 
 // ErrTooLong is returned by Encode for a message longer than MaxMessage, and by
-// Reader.Read when a peer sends one.
+// Reader.Read when a peer sends one beyond the Reader's limit.
 var ErrTooLong = errors.New("wire: message too long")
 
 // Reader reads frames from a stream. It is not safe for concurrent use.
@@ -80,10 +84,10 @@ type Reader struct {
 	limit  int             // of a message's length
 }
 
-// NewReader returns a Reader on r. It reads no further ahead than a frame's end
-// unless r itself buffers.
-func NewReader(r io.Reader) *Reader {
-	return &Reader{r: r, part: map[Kind][]byte{}, limit: MaxMessage}
+// NewReader returns a Reader on r that takes messages of up to limit bytes. It reads no
+// further ahead than a frame's end unless r itself buffers.
+func NewReader(r io.Reader, limit int) *Reader {
+	return &Reader{r: r, part: map[Kind][]byte{}, limit: limit}
 }
 
 // Read returns the next frame; control and store messages come whole. The payload

@@ -23,7 +23,7 @@ func raw(kind, flags byte, stream uint32, n int, payload string) string {
 
 // readAll reads every frame of s, with payloads copied, and the error at its end.
 func readAll(r io.Reader) (frames []Frame, err error) {
-	fr := NewReader(r)
+	fr := NewReader(r, MaxMessage)
 	for {
 		f, err := fr.Read()
 		if err != nil {
@@ -165,14 +165,14 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func TestTooLong(t *testing.T) {
-	e := &endless{frame: []byte(raw(6, 1, 0, MaxPayload, string(long(MaxPayload))))}
-	r := NewReader(e)
-	if r.limit != MaxMessage {
-		t.Errorf("limit: got %d; want %d", r.limit, MaxMessage)
-	}
-	r.limit = 1 << 20
-	if _, err := r.Read(); err != ErrTooLong {
-		t.Errorf("Read: got error %v; want %v", err, ErrTooLong)
+	for _, limit := range []int{3 * MaxPayload, MaxReport} {
+		e := &endless{frame: []byte(raw(6, 1, 0, MaxPayload, string(long(MaxPayload))))}
+		if _, err := NewReader(e, limit).Read(); err != ErrTooLong {
+			t.Errorf("Read: got error %v; want %v", err, ErrTooLong)
+		}
+		if _, err := NewReader(bytes.NewReader(appendFrame(nil, Frame{Store, 0, long(limit)})), limit).Read(); err != nil {
+			t.Errorf("a message at the limit: got error %v; want nil", err)
+		}
 	}
 	m := Message{Stop: &Stop{}}
 	if _, err := encode(m, len(`{"stop":{"grace":0}}`)); err != nil {
@@ -186,7 +186,7 @@ func TestTooLong(t *testing.T) {
 // TestReadNoFurther: what comes after a frame is left to whoever reads next.
 func TestReadNoFurther(t *testing.T) {
 	r := strings.NewReader(raw(2, 0, 5, 2, "ab") + "rest")
-	if f, err := NewReader(r).Read(); err != nil || string(f.Payload) != "ab" {
+	if f, err := NewReader(r, MaxReport).Read(); err != nil || string(f.Payload) != "ab" {
 		t.Fatalf("got %v, %v; want the payload ab", f, err)
 	}
 	if rest, _ := io.ReadAll(r); string(rest) != "rest" {
@@ -197,7 +197,7 @@ func TestReadNoFurther(t *testing.T) {
 func TestReadError(t *testing.T) {
 	broken := errors.New("broken")
 	for _, in := range []string{"", "\x02", raw(2, 0, 5, 3, "a")} {
-		if _, err := NewReader(io.MultiReader(strings.NewReader(in), iotest.ErrReader(broken))).Read(); err != broken {
+		if _, err := NewReader(io.MultiReader(strings.NewReader(in), iotest.ErrReader(broken)), MaxReport).Read(); err != broken {
 			t.Errorf("after %q: got error %v; want %v", in, err, broken)
 		}
 	}
