@@ -41,7 +41,8 @@ func cut(s string) arg {
 // parseLine takes args apart by MPI's rules: a flag may have one dash or two and its
 // value may follow in the same word or in the next; flags end at the first word that
 // is no flag, which is the program, or at "--". It knows from fs which flags take a
-// value, and does not look at what the values are. Its errors are *usageError.
+// value, and does not look at what the values are. Its errors are *usageError; the line
+// is then what stands before the mistake.
 func parseLine(fs *pflag.FlagSet, args []string) (commandLine, error) {
 	p := lineParser{fs: fs, words: spellings(), rest: args}
 	for len(p.rest) > 0 {
@@ -56,7 +57,7 @@ func parseLine(fs *pflag.FlagSet, args []string) (commandLine, error) {
 		}
 		p.rest = p.rest[1:]
 		if err := p.flag(cut(a)); err != nil {
-			return commandLine{}, err
+			return p.line, err
 		}
 	}
 	return p.line, nil

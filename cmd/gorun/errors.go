@@ -129,6 +129,8 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 	}
 	c.list(&r, "the program cannot be started on every host", "nothing was started")
 	switch {
+	case missing && o.program[0] == "help":
+		r.hintf("gorun --help lists the flags")
 	case missing && o.here(o.program[0]):
 		r.hintf("did you mean ./%s?", o.program[0])
 	case missing:

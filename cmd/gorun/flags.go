@@ -143,6 +143,11 @@ func readOptions(args []string) (options, commandLine, error) {
 	o := defaultOptions()
 	fs := o.flagSet()
 	line, err := parseLine(fs, args)
+	for _, u := range line.uses {
+		if u.name == "result" { // a mistake elsewhere is written there too
+			fs.Set(u.name, u.value)
+		}
+	}
 	if err != nil {
 		return o, line, err
 	}

@@ -52,6 +52,8 @@ func run(ctx context.Context, args, env []string, stdin *os.File, stdout, stderr
 func (c *command) launch(ctx context.Context, args []string) int {
 	o, err := parseOptions(args)
 	switch {
+	case err != nil && checkResult(o.result) == nil:
+		return c.end(o, nil, err)
 	case err != nil:
 		return c.fail(err, o)
 	case o.help:
