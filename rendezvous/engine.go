@@ -30,6 +30,7 @@ type Engine struct {
 	gets     map[name][]*wait
 	meetings map[name]*meeting
 	waits    map[origin]*wait
+	waiting  []int // number of waits by host
 	queue    queue // of all waits
 	serial   uint64
 }
@@ -59,6 +60,7 @@ func NewEngine(size int, hosts []string, hostOf func(rank int) int, gone func(ra
 	e := &Engine{
 		limit: MaxTotal, hosts: hosts, hostOf: make([]int, size), ranks: make([][]int, len(hosts)), gone: gone,
 		keys: map[name]entry{}, gets: map[name][]*wait{}, meetings: map[name]*meeting{}, waits: map[origin]*wait{},
+		waiting: make([]int, len(hosts)),
 	}
 	for rank := range size {
 		host := hostOf(rank)
@@ -79,6 +81,9 @@ func (e *Engine) Handle(now time.Time, host int, r Request) []Routed {
 	if err == nil {
 		err = e.checkRanks(host, &r)
 	}
+	if err == nil {
+		err = e.admit(host, &r)
+	}
 	if err != nil {
 		return []Routed{{host, refusal(r.ID, err)}}
 	}
@@ -98,6 +103,9 @@ func (e *Engine) Handle(now time.Time, host int, r Request) []Routed {
 
 // checkRanks returns what is wrong with the ranks that r reports, or nil.
 func (e *Engine) checkRanks(host int, r *Request) *Error {
+	if n := len(r.Missing) + len(r.Left); n > len(e.ranks[host]) {
+		return invalid("%d ranks reported; %s has %d", n, e.hosts[host], len(e.ranks[host]))
+	}
 	for _, list := range [][]int{r.Missing, r.Left} {
 		for _, rank := range list {
 			if rank < 0 || rank >= len(e.hostOf) || e.hostOf[rank] != host {
@@ -106,6 +114,16 @@ func (e *Engine) checkRanks(host int, r *Request) *Error {
 		}
 	}
 	return nil
+}
+
+// admit returns an error if a host waits for more than its ranks may. No agent of ours
+// lets them; the one more is a report that is about to replace another.
+func (e *Engine) admit(host int, r *Request) *Error {
+	n := e.waiting[host]
+	if r.Op != opGet && r.Op != opBarrier || n <= maxCalls*len(e.ranks[host]) {
+		return nil
+	}
+	return &Error{Code: CodeLimit, Text: fmt.Sprintf("%s has %d requests waiting already", e.hosts[host], n)}
 }
 
 func (e *Engine) put(host int, n name, r *Request) []Routed {
@@ -196,6 +214,7 @@ func (e *Engine) add(now time.Time, host int, n name, r *Request) *wait {
 	e.serial++
 	w := &wait{origin: o, name: n, due: now.Add(r.wait()), serial: e.serial, from: -1}
 	e.waits[o] = w
+	e.waiting[host]++
 	heap.Push(&e.queue, w)
 	return w
 }
@@ -204,6 +223,7 @@ func (e *Engine) add(now time.Time, host int, n name, r *Request) *wait {
 func (e *Engine) remove(w *wait) {
 	heap.Remove(&e.queue, w.index)
 	delete(e.waits, w.origin)
+	e.waiting[w.host]--
 }
 
 func (e *Engine) drop(w *wait) {

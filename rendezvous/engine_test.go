@@ -78,6 +78,48 @@ func TestEngineTotal(t *testing.T) {
 	}
 }
 
+// A host that is not gorun's agent cannot make the head wait for any number of things.
+func TestEngineWaits(t *testing.T) {
+	e := NewEngine(3, []string{"node1", "node2"}, func(rank int) int { return rank / 2 }, allHere)
+	ask := func(host, id int, op string) string {
+		for _, r := range e.Handle(epochZero, host, Request{ID: uint64(id), Op: op, Key: fmt.Sprint("k", id)}) {
+			return r.Reply.Code + " " + r.Reply.Err
+		}
+		return ""
+	}
+	const most = 2*maxCalls + 1
+	for id := range most {
+		if got := ask(0, id, []string{opGet, opBarrier}[id%2]); got != "" {
+			t.Fatalf("request %d: got %q; want it to wait", id, got)
+		}
+	}
+	for _, op := range []string{opGet, opBarrier} {
+		if got, want := ask(0, most, op), fmt.Sprintf("limit node1 has %d requests waiting already", most); got != want {
+			t.Errorf("%s: got %q; want %q", op, got, want)
+		}
+	}
+	if got := ask(1, 0, opGet); got != "" {
+		t.Errorf("another host: got %q; want it to wait", got)
+	}
+	if got := ask(0, most, opPut) + ask(0, most, opTry); got != "  " {
+		t.Errorf("what need not wait: got %q; want success", got)
+	}
+	ask(0, 0, opCancel)
+	if got := ask(0, most+1, opGet); got != "" {
+		t.Errorf("after a cancel: got %q; want it to wait", got)
+	}
+	long := Request{Op: opBarrier, Key: "b", Missing: []int{0, 0}, Left: []int{0}}
+	if got := e.Handle(epochZero, 0, long); len(got) != 1 || got[0].Reply.Code != CodeInvalid {
+		t.Errorf("a report of three ranks out of two: got %+v; want code %q", got, CodeInvalid)
+	}
+	for len(e.queue) > 0 {
+		e.Tick(e.Next())
+	}
+	if e.waiting[0] != 0 || e.waiting[1] != 0 {
+		t.Errorf("got %v waits left; want none", e.waiting)
+	}
+}
+
 func TestEngineCopiesValues(t *testing.T) {
 	e := NewEngine(1, []string{"node1"}, func(int) int { return 0 }, allHere)
 	value := []byte("before")
