@@ -1,13 +1,18 @@
 # What a newcomer types. Longer logic is in scripts/.
 GO ?= go
+PREFIX ?= /usr/local
 
-.PHONY: build run test test-slow fuzz bench clean
+.PHONY: build run install test test-slow fuzz bench clean
 
 build: # static programs, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bin/ ./cmd/gorun ./examples/...
 
 run: build # an AllReduce over 4 ranks on this machine
 	bin/gorun -np 4 bin/allreduce
+
+install: build # gorun and its manual page: make install PREFIX=$HOME/.local
+	install -D -t $(DESTDIR)$(PREFIX)/bin bin/gorun
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/gorun.1
 
 test: # all but what is slow; installs by apt what it needs
 	scripts/test quick
