@@ -19,8 +19,8 @@ import (
 	"gorun/backend"
 )
 
-// soon is in which a rank must know of what has gone wrong.
-const soon = time.Second
+// soon is in which a rank must know of what has gone wrong, on a busy machine too.
+const soon = 5 * time.Second
 
 func TestAddresses(t *testing.T) {
 	probe, err := net.Listen("tcp", "[::1]:0")
@@ -296,15 +296,16 @@ func TestGivesUpWhileOpening(t *testing.T) {
 	errs := make([]error, 3)
 	start := time.Now()
 	var wg sync.WaitGroup
-	for _, rank := range []int{1, 2} {
+	const first = 2 * time.Second // long enough to be connected
+	for rank, patience := range map[int]time.Duration{1: time.Minute, 2: first} {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rank-1)*300*time.Millisecond+time.Duration(2-rank)*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			_, errs[rank] = Connect(ctx, Config{Rank: rank, Size: 3, Store: store, Secret: testSecret, Addr: "127.0.0.1"})
 		})
 	}
 	wg.Wait()
-	if took := time.Since(start); took > soon {
+	if took := time.Since(start); took > first+soon {
 		t.Errorf("took %v", took)
 	}
 	if e, ok := errors.AsType[*backend.AbortError](errs[1]); !ok || e.Rank != 2 || !strings.Contains(e.Error(), "rank 0 has not written it") {

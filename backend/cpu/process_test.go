@@ -30,7 +30,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const rankPatience = time.Minute
+const (
+	rankPatience  = time.Minute
+	hastyPatience = 400 * time.Millisecond
+)
 
 func rankMain(program string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), rankPatience)
@@ -88,14 +91,14 @@ func rankHasty(ctx context.Context, comm backend.Comm) error {
 		select {} // until it is killed
 	}
 	bufio.NewReader(os.Stdin).ReadString('\n')
-	ctx, cancel := context.WithTimeout(ctx, 400*time.Millisecond)
-	defer cancel()
 	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, hastyPatience)
+	defer cancel()
 	err := comm.Barrier().Wait(ctx)
 	fmt.Println(time.Since(start).Milliseconds())
 	start = time.Now()
 	again := comm.Barrier().Wait(context.Background())
-	if again == nil || time.Since(start) > 100*time.Millisecond {
+	if again == nil || time.Since(start) > soon {
 		return fmt.Errorf("second call: got %v after %v; want an error at once", again, time.Since(start))
 	}
 	return err
@@ -241,7 +244,7 @@ func TestProcessKilled(t *testing.T) {
 		if got, want := p.line(t), "error: world: rank 2 is gone: "; !strings.HasPrefix(got, want) {
 			t.Errorf("rank %d: got %q; want %q", rank, got, want)
 		}
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > soon {
 			t.Errorf("rank %d: error after %v", rank, took)
 		}
 	}
@@ -261,17 +264,22 @@ func TestProcessStopped(t *testing.T) {
 	for _, rank := range []int{0, 2} {
 		fmt.Fprintln(ranks[rank].stdin, "go")
 	}
+	longest := 0
 	for _, rank := range []int{0, 2} {
-		took, err := strconv.Atoi(ranks[rank].line(t))
-		if err != nil || took < 300 || took > 900 {
-			t.Errorf("rank %d: gave up after %d ms, %v; want 400", rank, took, err)
+		ms, err := strconv.Atoi(ranks[rank].line(t))
+		if err != nil {
+			t.Errorf("rank %d: %v", rank, err)
 		}
+		longest = max(longest, ms) // the other one may have been told
 		if got := ranks[rank].line(t); !strings.Contains(got, "gave up: call 1, barrier(), waited for rank 1: ") {
 			t.Errorf("rank %d: got %q", rank, got)
 		}
 		if err, ok := errors.AsType[*exec.ExitError](ranks[rank].Wait()); !ok || err.ExitCode() != 1 {
 			t.Errorf("rank %d: ended with %v; want exit 1", rank, err)
 		}
+	}
+	if took := time.Duration(longest) * time.Millisecond; took < hastyPatience || took > hastyPatience+soon {
+		t.Errorf("gave up after %v; want %v", took, hastyPatience)
 	}
 }
 
