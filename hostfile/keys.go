@@ -97,7 +97,9 @@ func (e *entry) setKey(k key, value string) (m *mistake) {
 		e.style = keyed
 		e.slots, m = parseSlots(value)
 	case maxSlotsKey:
-		e.max, m = parseSlots(value)
+		if e.max, m = parseSlots(value); m == nil && e.max == 0 {
+			m = &mistake{0, value, "a limit of no slots", "for no limit leave max_slots out; slots=0 leaves the host unused"}
+		}
 	case userKey:
 		e.user, m = value, checkUser(value)
 	case portKey:
