@@ -28,11 +28,15 @@ type SettingError struct {
 
 func (e *SettingError) Error() string { return fmt.Sprintf("%s %q: %s", e.Flag, e.shown(), e.Msg) }
 
-// shown is the setting's text with a secret hidden and a long value cut.
+// shown is the setting's text with a secret hidden, and a long value cut. A secret may
+// also stand behind a mark that was meant to be "=".
 func (s Setting) shown() string {
 	const most = 80
 	name, _, given := strings.Cut(s.Text, "=")
+	mark := strings.IndexAny(name, ": ,;")
 	switch {
+	case mark >= 0 && Hidden(name[:mark]):
+		return name[:mark+1] + "<hidden>"
 	case given && Hidden(name):
 		return name + "=<hidden>"
 	case len(s.Text) > most:

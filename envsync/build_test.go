@@ -235,6 +235,9 @@ func TestBuildErrors(t *testing.T) {
 		{"glob-with-value", "-x", "NCCL_*=1", `-x "NCCL_*=1": a pattern cannot be given a value`, `write -x "NCCL_*" to send what is set here`},
 		{"bad-glob", "-x", "NCCL_[a", `-x "NCCL_[a": bad pattern`, "* is any text, ? one character, [a-z] one of these"},
 		{"secret", "-x", "1API_TOKEN=hunter2", `-x "1API_TOKEN=<hidden>": a name cannot start with a digit`, "names are letters, digits and _"},
+		{"secret-behind-colon", "-x", "API_TOKEN:hunter2", `-x "API_TOKEN:<hidden>": not a name`, "write one variable for each -x"},
+		{"secret-behind-name", "-x", "A,API_TOKEN=hunter2", `-x "A,API_TOKEN=<hidden>": not a name`, "write one variable for each -x"},
+		{"secret-behind-blank", "-x", "API_TOKEN =hunter2", `-x "API_TOKEN <hidden>": a blank in the name`, "write NAME=VALUE without blanks around =, and one variable for each -x"},
 		{"long", "-x", "1=" + strings.Repeat("x", 1000), `-x "1=` + strings.Repeat("x", 78) + `...": a name cannot start with a digit`, "names are letters, digits and _"},
 	}
 	for _, tt := range tests {
