@@ -50,6 +50,10 @@ func (r *run) gone(h *host, why string) {
 	r.tell(func() { r.step(event{host: h.index, lost: &lostEvent{why: why, sweep: true}}) })
 }
 
+// maxUnread bounds what a host is owed while it asks for more. All of a store's keys are
+// not so much.
+const maxUnread = 2 * rendezvous.MaxTotal
+
 // errPeer is the end of a link whose agent sends what it must not.
 var errPeer = errors.New("its agent broke the protocol")
 
@@ -65,6 +69,9 @@ func (r *run) frame(h *host, f wire.Frame) error {
 		req, err := rendezvous.ParseRequest(f.Payload)
 		if err != nil {
 			return fmt.Errorf("%w: %v", errPeer, err)
+		}
+		if n := h.send.Queued(); n > maxUnread {
+			return fmt.Errorf("%w: it asks the store and leaves %d bytes unread", errPeer, n)
 		}
 		r.tell(func() { r.request(h, req) })
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	"gorun/hostfile"
 	"gorun/launcher/wire"
+	"gorun/rendezvous"
 )
 
 func control(m wire.Message) wire.Frame {
@@ -162,6 +163,32 @@ func TestOutputHasCredit(t *testing.T) {
 	}
 	if err := send(wire.Err, 1); !errors.Is(err, errPeer) {
 		t.Errorf("behind the end: got %v; want %v", err, errPeer)
+	}
+}
+
+// An agent that asks the store again and again but reads no answer is let go: what the
+// head holds for it is bounded.
+func TestAnswersAreRead(t *testing.T) {
+	r := placeable(t)
+	h := r.hosts[1]
+	h.send.Close()
+	blocked := newValve()
+	defer close(blocked.open)
+	h.send = wire.NewSender(blocked)
+	ask := func() error {
+		q := rendezvous.Request{ID: 1, Op: "try", Key: "k", Rank: 1}
+		return r.frame(h, wire.Frame{Kind: wire.Store, Payload: q.Append(nil)})
+	}
+	answer := make([]byte, rendezvous.MaxValue)
+	for h.send.Queued() <= maxUnread {
+		if err := ask(); err != nil {
+			t.Fatalf("with %d bytes unread: %v", h.send.Queued(), err)
+		}
+		<-r.post
+		h.send.Send(wire.Frame{Kind: wire.Store, Payload: answer})
+	}
+	if err := ask(); !errors.Is(err, errPeer) || !strings.Contains(err.Error(), "bytes unread") {
+		t.Errorf("with %d bytes unread: got %v; want %v", h.send.Queued(), err, errPeer)
 	}
 }
 

@@ -321,7 +321,10 @@ func (r *run) sweep(h *host) {
 	r.aside.Go(func() {
 		ctx, cancel := context.WithTimeout(h.ctx, r.m.waits.stop)
 		defer cancel()
-		_, err := h.link.Run(ctx, "agent", "sweep", r.id)
+		out, err := h.link.Run(ctx, "agent", "sweep", r.id)
+		if text := strings.TrimSpace(string(out)); err != nil && text != "" {
+			err = fmt.Errorf("%w: %s", err, output.Clean(text))
+		}
 		r.tell(func() { r.step(event{host: h.index, swept: &sweptEvent{err}}) })
 	})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	sweepLimit  = 10 * time.Second       // for all processes to vanish
+	sweepLimit  = 7 * time.Second        // for all processes to vanish; the head waits a little longer
 	environWait = 500 * time.Millisecond // for the environment of one process that may hang
 )
 

@@ -28,6 +28,8 @@ type Sender struct {
 
 	mu     sync.Mutex
 	queue  []Frame // guarded by mu
+	queued int     // guarded by mu; bytes in queue
+	flight int     // guarded by mu; bytes of what was last taken from queue
 	closed bool    // guarded by mu
 	err    error   // guarded by mu; the first write error
 }
@@ -45,6 +47,7 @@ func (s *Sender) Send(f Frame) {
 	s.mu.Lock()
 	if !s.closed && s.err == nil {
 		s.queue = append(s.queue, f)
+		s.queued += headerLen + len(f.Payload)
 	}
 	s.mu.Unlock()
 	s.poke()
@@ -70,6 +73,14 @@ func (s *Sender) SendBulk(f Frame) error {
 	case <-s.done:
 		return s.failure()
 	}
+}
+
+// Queued returns how many bytes Send has queued that are not written yet, or have just
+// been: a peer that does not read lets them grow.
+func (s *Sender) Queued() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queued + s.flight
 }
 
 // Close writes what is queued, ends the goroutine and returns the first write
@@ -106,6 +117,7 @@ func (s *Sender) take() (queue []Frame, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	queue, s.queue = s.queue, nil
+	s.flight, s.queued = s.queued, 0
 	return queue, s.closed
 }
 
@@ -176,6 +188,6 @@ func (s *Sender) fail(err error) bool {
 	if s.err == nil {
 		s.err = err
 	}
-	s.queue = nil
+	s.queue, s.queued, s.flight = nil, 0, 0
 	return true
 }

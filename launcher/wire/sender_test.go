@@ -79,6 +79,9 @@ func TestSender(t *testing.T) {
 	if err := s.SendBulk(output("late")); err != ErrClosed {
 		t.Errorf("SendBulk after Close: got %v; want %v", err, ErrClosed)
 	}
+	if got := s.Queued(); got != 0 {
+		t.Errorf("got %d bytes queued; want none", got)
+	}
 	if diff := cmp.Diff([]string{"a", "b", `{"stop":{"grace":0}}`}, w.frames(t)); diff != "" {
 		t.Errorf("after Close (-want +got):\n%s", diff)
 	}
@@ -159,6 +162,9 @@ func TestBlockedStream(t *testing.T) {
 		case err := <-closed:
 			t.Errorf("Close: got %v while the stream is blocked; want it to wait", err)
 		default:
+		}
+		if got, want := s.Queued(), 1000*(headerLen+1); got != want {
+			t.Errorf("got %d bytes queued; want %d", got, want)
 		}
 		close(w.done)
 		if err := <-bulk; err != io.ErrClosedPipe {
