@@ -117,15 +117,24 @@ const installPrefix = "gorun-agent-"
 // removeOwn removes a directory and all in it, if it is one, and ours. One that
 // does not exist is fine.
 func removeOwn(dir string) error {
-	fi, err := os.Lstat(dir)
-	if errors.Is(err, os.ErrNotExist) {
+	err := checkOwn(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		return nil
+	case err != nil:
+		return err
 	}
+	return os.RemoveAll(dir)
+}
+
+// checkOwn reports why dir is no directory of ours: anybody can make one in /tmp.
+func checkOwn(dir string) error {
+	fi, err := os.Lstat(dir)
 	if err != nil {
 		return err
 	}
 	if st, ok := fi.Sys().(*syscall.Stat_t); !fi.IsDir() || !ok || int(st.Uid) != os.Geteuid() {
 		return fmt.Errorf("%s: is no directory of ours", dir)
 	}
-	return os.RemoveAll(dir)
+	return nil
 }

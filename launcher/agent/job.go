@@ -20,7 +20,7 @@ type job struct {
 	plan  *wire.Plan
 	ranks []*rank
 	by    map[int]*rank     // by global rank
-	alien map[int]bool      // children this process had before the job: left alone with all below them
+	alien map[procKey]bool  // descended from this process before the job: left alone with all below them
 	send  func(wire.Exited) // must not block
 	ended chan struct{}     // capacity 1: something may have changed among our processes
 
@@ -171,8 +171,14 @@ func (j *job) groups() map[int]int {
 // descendants returns the job's processes that are alive: all that descend from
 // this one. Processes that lost their parent do, as this one is their subreaper.
 func (j *job) descendants() []proc {
+	all, alien := processes(), map[int]bool{}
+	for _, p := range all {
+		if j.alien[p.key()] {
+			alien[p.pid] = true
+		}
+	}
 	var out []proc
-	for _, p := range below(processes(), map[int]bool{os.Getpid(): true}, j.alien) {
+	for _, p := range below(all, map[int]bool{os.Getpid(): true}, alien) {
 		if p.live() {
 			out = append(out, p)
 		}

@@ -20,6 +20,14 @@ type proc struct {
 	comm            string
 }
 
+// procKey names one process for ever.
+type procKey struct {
+	pid   int
+	start uint64
+}
+
+func (p proc) key() procKey { return procKey{p.pid, p.start} }
+
 // live reports whether the process can still do anything.
 func (p proc) live() bool { return p.state != 'Z' && p.state != 'X' && p.state != 'x' }
 

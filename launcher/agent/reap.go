@@ -111,7 +111,7 @@ func (j *job) quiet() bool {
 		}
 	}
 	for _, pid := range children() {
-		if p, ok := readProc(pid); ok && p.live() && !j.alien[pid] {
+		if p, ok := readProc(pid); ok && p.live() && !j.alien[p.key()] {
 			return false
 		}
 	}

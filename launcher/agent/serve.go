@@ -18,6 +18,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -61,7 +62,7 @@ type agent struct {
 	fork  *forker
 	port  heldPort
 	claim claim
-	alien map[int]bool // children that this process had at its start: the session's, not the job's
+	alien map[procKey]bool // what descended from this process at its start: the session's, not the job's
 
 	plans  chan *job      // capacity 1: from the link
 	starts chan time.Time // capacity 1: from the link
@@ -118,11 +119,11 @@ func newAgent(r io.Reader, w io.Writer, cfg Config) *agent {
 	a := &agent{
 		cfg: cfg, r: r, w: w, end: newEnding(), began: time.Now(),
 		plans: make(chan *job, 1), starts: make(chan time.Time, 1),
-		over: make(chan struct{}), read: make(chan struct{}), alien: map[int]bool{},
+		over: make(chan struct{}), read: make(chan struct{}), alien: map[procKey]bool{},
 	}
 	if hasChildren() {
-		for _, pid := range children() {
-			a.alien[pid] = true
+		for _, p := range below(processes(), map[int]bool{os.Getpid(): true}, nil) {
+			a.alien[p.key()] = true
 		}
 	}
 	a.lost.Store(int64(defaultLost))

@@ -320,6 +320,31 @@ func TestAlienChildSurvives(t *testing.T) {
 	unix.Kill(alien, unix.SIGKILL)
 }
 
+// Nor is what the session's own process had started: it becomes our child when that ends.
+func TestAlienOrphanSurvives(t *testing.T) {
+	t.Parallel()
+	script := `mkfifo "$0.fifo"; { sleep 1000 & echo $! >"$0"; read x <"$0.fifo"; } >/dev/null 2>&1 & until test -s "$0"; do sleep 0.01; done; exec "$@"`
+	h := startAgent(t, launch{wrap: []string{"sh", "-c", script, t.TempDir() + "/pid"}})
+	b, err := os.ReadFile(h.cmd.Args[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	orphan, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.run(newPlan(t, []string{"sleep", "1000"}))
+	if err := os.WriteFile(h.cmd.Args[3]+".fifo", []byte("end\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the orphan's new parent", func() bool { p, _ := readProc(orphan); return p.ppid == h.cmd.Process.Pid })
+	h.stop(time.Second)
+	if !alive(orphan) {
+		t.Error("the session's own process was killed")
+	}
+	unix.Kill(orphan, unix.SIGKILL)
+}
+
 // The head's answers reach the store, the ranks' questions the head.
 func TestStoreFrames(t *testing.T) {
 	t.Parallel()

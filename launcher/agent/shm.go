@@ -170,8 +170,12 @@ func (w *shmWatch) files() []sharedFile {
 	return out
 }
 
-// readShmList reads what note has written to the list in a job directory.
+// readShmList reads what note has written to the list in a job directory. It believes
+// nobody else's.
 func readShmList(dir string) []sharedFile {
+	if checkOwn(dir) != nil {
+		return nil
+	}
 	b, err := os.ReadFile(dir + "/" + shmList)
 	if err != nil {
 		return nil

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,6 +89,41 @@ func TestParseMap(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(sharedFile{}, fileID{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
+	}
+}
+
+// A job directory that somebody else has made is not believed: a sweep neither removes
+// the files of ours that it names, nor waits for what stands in the list's place.
+func TestForeignShmList(t *testing.T) {
+	if os.Geteuid() != 0 && os.Getenv("CI") == "" {
+		t.Skip("needs root to make another user's directory")
+	}
+	t.Parallel()
+	for _, kind := range []string{"file", "fifo"} {
+		id := newPlan(t).JobID
+		dir, precious := jobDir(id), shmDir+"/gorun-test-"+id
+		write(t, precious, "", 0o600)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f, _, _ := statFile(precious)
+		if kind == "file" {
+			write(t, dir+"/"+shmList, fmt.Sprintf("%d %d %q\n", f.dev, f.ino, precious), 0o644)
+		} else if err := unix.Mkfifo(dir+"/"+shmList, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(dir, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Sweep(t.Context(), id)
+		if err == nil || !strings.Contains(err.Error(), "is no directory of ours") {
+			t.Errorf("%s: got %v; want the directory told", kind, err)
+		}
+		if !exists(precious) || !exists(dir) {
+			t.Errorf("%s: a file of ours, or the foreign directory, was removed", kind)
+		}
+		os.Remove(precious)
+		os.RemoveAll(dir)
 	}
 }
 

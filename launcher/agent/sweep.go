@@ -19,7 +19,13 @@ const (
 )
 
 // installDirs are where a fallback install directory can be.
-func installDirs() []string { return []string{"/tmp", "/var/tmp", "/dev/shm"} }
+func installDirs() []string {
+	dirs := []string{"/tmp", "/var/tmp", "/dev/shm"}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
 
 // Sweep removes what an agent that was killed has left on this host: the processes
 // of this user whose environment says that they belong to the job, what descends
@@ -69,12 +75,6 @@ const (
 	ownerOther
 )
 
-// procKey names one process for ever.
-type procKey struct {
-	pid   int
-	start uint64
-}
-
 // sweeper kills one job's processes.
 type sweeper struct {
 	id     string
@@ -83,14 +83,17 @@ type sweeper struct {
 	killed map[int]bool
 }
 
-// killAll kills until nothing is found. It returns what is left when ctx ends.
+// killAll kills until nothing is found, twice after it has killed: a process in the
+// middle of an exec has no environment. It returns what is left when ctx ends.
 func (s *sweeper) killAll(ctx context.Context) (left []string) {
 	s.killed = map[int]bool{}
+	calm := true
 	for wait := pollFirst; ; wait = min(2*wait, pollMost) {
 		found := s.find()
-		if len(found) == 0 {
+		if len(found) == 0 && calm {
 			return nil
 		}
+		calm = len(found) == 0
 		for _, p := range found {
 			p.signal(syscall.SIGKILL)
 			s.killed[p.pid] = true
@@ -137,7 +140,7 @@ func (s *sweeper) find() []proc {
 // owner reads whose p is. A process that hangs may hide its environment for ever, so
 // each is read by a goroutine that can be left behind.
 func (s *sweeper) owner(p proc) owner {
-	key := procKey{p.pid, p.start}
+	key := p.key()
 	if o := s.envs[key]; o != ownerUnknown {
 		return o
 	}
