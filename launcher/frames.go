@@ -54,6 +54,12 @@ func (r *run) gone(h *host, why string) {
 // not so much.
 const maxUnread = 2 * rendezvous.MaxTotal
 
+// Limits of what an agent may have its user told.
+const (
+	maxLogs = 100
+	maxLog  = 4 << 10 // bytes of one line
+)
+
 // errPeer is the end of a link whose agent sends what it must not.
 var errPeer = errors.New("its agent broke the protocol")
 
@@ -124,6 +130,9 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 	p := r.placed.Load()
 	switch {
 	case m.Log != nil:
+		if h.logs++; h.logs > maxLogs || len(m.Log.Text) > maxLog {
+			return fmt.Errorf("it has %d lines for the user, the last of %d bytes", h.logs, len(m.Log.Text))
+		}
 		return nil
 	case m.Prepared != nil:
 		for _, f := range m.Prepared.Failures {

@@ -35,6 +35,7 @@ type host struct {
 	dropped atomic.Bool   // the loop is done with this host: its end is no news
 	eof     atomic.Bool   // its stream has ended
 	sawDone bool          // its agent has said Done; owned by serve
+	logs    int           // lines for the user that its agent has sent; owned by serve
 	said    bool          // its silence has been reported; owned by the loop
 	startAt time.Duration // when Start was sent, since the ranks' start; owned by the loop
 }

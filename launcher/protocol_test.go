@@ -82,6 +82,7 @@ var frameTests = []struct {
 	{"failure-with-high-code", failure(-1, 128), "it cannot prepare rank -1: code 128", ""},
 	{"failure-of-others", failure(0, 127), "it cannot prepare rank 0", ""},
 	{"log", control(wire.Message{Log: &wire.Log{Level: "x", Text: "y"}}), "", ""},
+	{"long-log", control(wire.Message{Log: &wire.Log{Level: "warn", Text: strings.Repeat("y", maxLog+1)}}), "the last of 4097 bytes", ""},
 }
 
 // TestFrames hands frames to a job before and after its ranks have places.
@@ -210,6 +211,13 @@ var lies = map[string]struct {
 		f.raw(strings.Repeat("\x01\x01\x7f\xff\x00\x00\x00\x00"+strings.Repeat("x", 1<<15-1), 33))
 		f.hangReading()
 	}, "link lost: wire: message too long"},
+	"endless-log": {false, func(f *fake) {
+		f.start()
+		for range maxLogs + 1 {
+			f.send(wire.Message{Log: &wire.Log{Level: "info", Text: "x"}})
+		}
+		f.hangReading()
+	}, "its agent broke the protocol: it has 101 lines for the user"},
 	"half-frame":   {false, func(f *fake) { f.start(); f.raw("\x02\x00\x00\x09"); f.die() }, "gorun's agent was lost: killed by SIGKILL"},
 	"second-hello": {false, func(f *fake) { f.start(); f.hello(); f.hangReading() }, "its agent broke the protocol: a message that agents do not send"},
 	"repeats": {false, func(f *fake) {

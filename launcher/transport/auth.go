@@ -254,6 +254,7 @@ func (k *keyring) candidates(s *settings) (keys []*identity, skipped []Key) {
 		id := k.file(name)
 		held := slices.IndexFunc(agentKeys, func(a *identity) bool { return samePub(a.pub, id.pub) })
 		switch {
+		case held >= 0 && slices.Contains(keys, agentKeys[held]): // named twice
 		case held >= 0:
 			keys = append(keys, agentKeys[held])
 		case id.signer != nil:
