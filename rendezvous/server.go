@@ -50,6 +50,8 @@ type Server struct {
 	strangers *list.List         // guarded by mu; peers before hello, oldest first
 	most      int                // of strangers
 	closed    bool               // guarded by mu
+	paused    time.Duration      // guarded by mu; for which the hub's clock stood still, in all
+	stands    time.Time          // guarded by mu; where that clock stands still now; zero: it goes
 }
 
 // Listen starts a Server on a new socket at path, of mode 0600. The directory that
@@ -123,9 +125,31 @@ func (s *Server) Deliver(r Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
-		s.hub.deliver(time.Now(), r)
+		s.hub.deliver(s.nowLocked(), r)
 		s.poke()
 	}
+}
+
+// Pause stops the clock of deadlines while the job is suspended, as the head does
+// with the Engine's, and lets it go on.
+func (s *Server) Pause(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case on:
+		s.stands = s.nowLocked()
+	case !s.stands.IsZero():
+		s.paused, s.stands = time.Since(s.stands), time.Time{}
+		s.poke()
+	}
+}
+
+// nowLocked is the hub's time.
+func (s *Server) nowLocked() time.Time {
+	if !s.stands.IsZero() {
+		return s.stands
+	}
+	return time.Now().Add(-s.paused)
 }
 
 // Close removes the socket, closes all connections (waiting clients get ErrGone)
@@ -226,7 +250,7 @@ func (s *Server) run(p *peer) {
 	s.read(p)
 	s.mu.Lock()
 	if !s.closed {
-		s.hub.leave(time.Now(), &p.session)
+		s.hub.leave(s.nowLocked(), &p.session)
 		s.poke()
 	}
 	s.known(p)
@@ -254,7 +278,7 @@ func (s *Server) read(p *peer) {
 func (s *Server) handle(p *peer, r Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || !s.hub.handle(time.Now(), &p.session, r) {
+	if s.closed || !s.hub.handle(s.nowLocked(), &p.session, r) {
 		return false
 	}
 	if p.stranger != nil {
@@ -287,12 +311,13 @@ func (s *Server) tick() {
 		case <-timer.C:
 		}
 		s.mu.Lock()
-		s.hub.tick(time.Now())
-		next := s.hub.next()
+		now := s.nowLocked()
+		s.hub.tick(now)
+		next, stands := s.hub.next(), !s.stands.IsZero()
 		s.mu.Unlock()
 		timer.Stop()
-		if !next.IsZero() {
-			timer.Reset(time.Until(next))
+		if !next.IsZero() && !stands {
+			timer.Reset(next.Sub(now))
 		}
 	}
 }

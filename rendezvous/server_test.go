@@ -226,7 +226,8 @@ func TestServerSilence(t *testing.T) {
 	})
 }
 
-// A report of who is missing goes to the head after a second.
+// A report of who is missing goes to the head after a second. While the job is
+// suspended no deadline comes nearer.
 func TestServerReportsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
@@ -247,13 +248,19 @@ func TestServerReportsInTime(t *testing.T) {
 		}
 		enter(0)
 		time.Sleep(5 * time.Second)
+		s.Pause(true)
+		time.Sleep(30 * time.Second)
+		s.Pause(true) // again
 		enter(1)
+		time.Sleep(30 * time.Second)
+		s.Pause(false)
 		time.Sleep(time.Second)
+		s.Pause(false) // nothing
 		enter(2)
 		want := []string{
 			`1s barrier #1 "b" timeout=9s missing=1-2`,
-			`5.1s barrier #2 "b" timeout=4.9s missing=2`,
-			`6s barrier #3 "b" timeout=4s`,
+			`1m5.1s barrier #2 "b" timeout=4.9s missing=2`,
+			`1m6s barrier #3 "b" timeout=4s`,
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q; want %q", got, want)

@@ -152,6 +152,9 @@ func (a *agent) pause(j *job, on bool) {
 	if on {
 		a.paused.Store(true)
 	}
+	if s := a.store.Load(); s != nil {
+		s.Pause(on)
+	}
 	if j != nil && on {
 		j.signalAll(syscall.SIGSTOP)
 	} else if j != nil {
