@@ -5,7 +5,6 @@ import "strings"
 // HideArgs returns args with the values of NAME=value, --name=value and --name
 // value hidden where the name is that of a secret.
 func HideArgs(args []string) []string {
-	const hidden = "<hidden>"
 	out := make([]string, len(args))
 	next := false
 	for i, a := range args {
@@ -26,6 +25,6 @@ func HideArgs(args []string) []string {
 // secretName writes an argument's name as an environment variable would be. Tokens in
 // the plural and tokenizers are no secrets.
 func secretName(arg string) string {
-	name := strings.ReplaceAll(strings.ToUpper(strings.TrimLeft(arg, "-")), "-", "_")
+	name := strings.ReplaceAll(strings.ToUpper(strings.Trim(arg, "- \t")), "-", "_")
 	return strings.NewReplacer("TOKENIZER", "", "TOKENS", "").Replace(name)
 }

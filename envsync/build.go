@@ -28,21 +28,14 @@ type SettingError struct {
 
 func (e *SettingError) Error() string { return fmt.Sprintf("%s %q: %s", e.Flag, e.shown(), e.Msg) }
 
-// shown is the setting's text with a secret hidden, and a long value cut. A secret may
-// also stand behind a mark that was meant to be "=".
+// shown is the setting's text with a secret hidden, and a long value cut.
 func (s Setting) shown() string {
 	const most = 80
-	name, _, given := strings.Cut(s.Text, "=")
-	mark := strings.IndexAny(name, ": ,;")
-	switch {
-	case mark >= 0 && Hidden(name[:mark]):
-		return name[:mark+1] + "<hidden>"
-	case given && Hidden(name):
-		return name + "=<hidden>"
-	case len(s.Text) > most:
-		return s.Text[:most] + "..."
+	text := Conceal(s.Text)
+	if len(text) > most {
+		return text[:most] + "..."
 	}
-	return s.Text
+	return text
 }
 
 // Note is a line of the account of what was decided. Level is "warn", for a line
@@ -204,7 +197,7 @@ func (s Setting) check(name string, given bool) error {
 	case strings.Contains(s.Text, "\x00"):
 		return wrong("a value cannot have a zero byte", "")
 	case isGlob(name) && given:
-		return wrong("a pattern cannot be given a value", fmt.Sprintf("write %s %q to send what is set here", s.Flag, name))
+		return wrong("a pattern cannot be given a value", fmt.Sprintf("write %s %q to send what is set here", s.Flag, Conceal(name)))
 	case isGlob(name):
 		if _, err := path.Match(name, ""); err != nil {
 			return wrong("bad pattern", "* is any text, ? one character, [a-z] one of these")

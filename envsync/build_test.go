@@ -237,6 +237,9 @@ func TestBuildErrors(t *testing.T) {
 		{"secret", "-x", "1API_TOKEN=hunter2", `-x "1API_TOKEN=<hidden>": a name cannot start with a digit`, "names are letters, digits and _"},
 		{"secret-behind-colon", "-x", "API_TOKEN:hunter2", `-x "API_TOKEN:<hidden>": not a name`, "write one variable for each -x"},
 		{"secret-behind-name", "-x", "A,API_TOKEN=hunter2", `-x "A,API_TOKEN=<hidden>": not a name`, "write one variable for each -x"},
+		{"secret-behind-pattern", "-x", "API_KEY* =hunter2", `-x "API_KEY*<hidden>": a pattern cannot be given a value`, `write -x "API_KEY*<hidden>" to send what is set here`},
+		{"secret-behind-dollar", "-x", "$API_KEY=hunter2", `-x "$API_KEY=<hidden>": not a name`, "write the name without $"},
+		{"secret-behind-dash", "-x", "API_KEY-hunter2", `-x "API_KEY-<hidden>": not a name`, "names are letters, digits and _"},
 		{"secret-behind-blank", "-x", "API_TOKEN =hunter2", `-x "API_TOKEN <hidden>": a blank in the name`, "write NAME=VALUE without blanks around =, and one variable for each -x"},
 		{"long", "-x", "1=" + strings.Repeat("x", 1000), `-x "1=` + strings.Repeat("x", 78) + `...": a name cannot start with a digit`, "names are letters, digits and _"},
 	}

@@ -91,7 +91,7 @@ func appendFramed(b []byte, s string) []byte {
 // with control characters or bytes that are no UTF-8 is quoted as in Go.
 func Show(v Var) string {
 	if Hidden(v.Name) {
-		return shown(v.Name) + "=<hidden>"
+		return shown(v.Name) + "=" + hidden
 	}
 	return shown(v.Name) + "=" + shown(v.Value)
 }

@@ -69,12 +69,15 @@ func hasPrefix(name string, prefixes ...string) bool {
 // validName reports whether name can be set by -x: letters, digits and _, no digit first.
 func validName(name string) bool {
 	for i := range len(name) {
-		c := name[i]
-		if c != '_' && !('a' <= c && c <= 'z') && !('A' <= c && c <= 'Z') && !('0' <= c && c <= '9' && i > 0) {
+		if !inName(name[i]) {
 			return false
 		}
 	}
-	return name != ""
+	return name != "" && (name[0] < '0' || name[0] > '9')
+}
+
+func inName(c byte) bool {
+	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
 // Hidden reports whether the value of name is a secret that no text of gorun's shows.
@@ -87,3 +90,18 @@ func Hidden(name string) bool {
 	}
 	return strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_PAT")
 }
+
+// Conceal returns text, in which a mistake may have put a secret's name and value
+// together in any way, without what follows the first such name and a mark behind it.
+func Conceal(text string) string {
+	for i := range len(text) {
+		before := text[:i]
+		if !inName(text[i]) && i+1 < len(text) && (Hidden(before) || Hidden(secretName(before))) {
+			return text[:i+1] + hidden
+		}
+	}
+	return text
+}
+
+// hidden stands where a secret's value would.
+const hidden = "<hidden>"
