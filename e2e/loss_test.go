@@ -84,19 +84,35 @@ func TestGorunKilledLocally(t *testing.T) {
 	within(t, 10*time.Second, "no rank left on node0", func() bool { return mine() == 0 })
 }
 
-func TestAgentKilled(t *testing.T) {
+// An agent is ended in a job's middle, or stopped: the host is lost, and nothing is left
+// there.
+func TestAgentSignalled(t *testing.T) {
 	t.Parallel()
-	nodes := hosts(t, 2)
-	j := startScript(t, 4, []string{"-hostfile", hostfile(t, nodes, "slots=2")}, `setsid sleep 1000 & `+running)
-	killed := agents(t, nodes[1])
-	if len(killed) == 0 {
-		t.Fatalf("no agent among %+v", processes(t, nodes[1]))
+	tests := []struct {
+		name   string
+		signal syscall.Signal
+		want   string
+	}{
+		{"killed", syscall.SIGKILL, "agent"},
+		{"told-to-stop", syscall.SIGTERM, "gorun's agent was told to stop there"},
+		{"stopped", syscall.SIGSTOP, "silent for"},
 	}
-	for _, p := range killed {
-		syscall.Kill(p.pid, syscall.SIGKILL)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			nodes := hosts(t, 2)
+			args := []string{"-hostfile", hostfile(t, nodes, "slots=2"), "--lost-after", "5s"}
+			j := startScript(t, 4, args, `setsid sleep 1000 & `+running)
+			found := agents(t, nodes[1])
+			if len(found) == 0 {
+				t.Fatalf("no agent among %+v", processes(t, nodes[1]))
+			}
+			for _, p := range found {
+				syscall.Kill(p.pid, tt.signal)
+			}
+			e := j.wait(30 * time.Second)
+			e.want(t, 125, "host lost: "+nodes[1], tt.want)
+		})
 	}
-	e := j.wait(20 * time.Second)
-	e.want(t, 125, nodes[1], "agent")
 }
 
 func TestHostCrashed(t *testing.T) {

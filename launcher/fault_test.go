@@ -93,7 +93,7 @@ func TestHostsWhileRunning(t *testing.T) {
 		{"sweep-fails", "127.0.0.1: gorun's agent was lost: killed by SIGKILL", true, false, "stopped"},
 		{"closes-stream", "127.0.0.1: gorun's agent closed its stream", true, false, "stopped"},
 		{"done-unasked", "127.0.0.1: gorun's agent was told to stop there", false, false, "stopped"},
-		{"silent", "127.0.0.1: silent for ", false, false, "stopped"},
+		{"silent", "127.0.0.1: silent for ", true, false, "stopped"},
 		{"last-dies", "127.0.0.1: gorun's agent was lost: killed by SIGKILL", true, true, "exited 0"},
 	}
 	for _, tt := range tests {

@@ -278,6 +278,9 @@ func (m *machine) rankEnded(host int, x *wire.Exited) []action {
 	if !m.begun || x.Rank < 0 || x.Rank >= len(m.ranks) || m.layout.Ranks[x.Rank].Host != host || m.ranks[x.Rank].State != StateWaiting {
 		return nil // a confused agent cannot end another host's rank, one twice, or one that was not started
 	}
+	if x.ByStop && !m.stopping {
+		return m.hostIsLost(host, &lostEvent{why: toldToStop})
+	}
 	r := &m.ranks[x.Rank]
 	r.Code, r.Signal, r.Core, r.Text, r.At = x.Code, x.Signal, x.Core, x.Text, x.At
 	m.ended++
@@ -297,14 +300,17 @@ func (m *machine) rankEnded(host int, x *wire.Exited) []action {
 	return nil
 }
 
-// hostIsDone: the agent has cleaned up. Nobody asked it to if the job still runs:
-// then something on the host ended it, and the host is lost.
+// toldToStop is why a host is lost whose agent stops its ranks although the head has
+// not asked for that: something on the host did.
+const toldToStop = "gorun's agent was told to stop there"
+
+// hostIsDone: the agent has cleaned up. If the job still runs, nobody asked it to.
 func (m *machine) hostIsDone(i int, d *wire.Done) []action {
 	if !m.live(i) {
 		return nil
 	}
 	if !m.stopping {
-		return m.hostIsLost(i, &lostEvent{why: "gorun's agent was told to stop there"})
+		return m.hostIsLost(i, &lostEvent{why: toldToStop})
 	}
 	if m.hosts[i].state == hostStarted {
 		m.loseRanks(i) // those of which it has not said how they ended

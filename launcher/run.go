@@ -229,7 +229,8 @@ func (r *run) heartbeat() {
 		h.send.Send(wire.Frame{Kind: wire.Heartbeat})
 		switch silence := now - time.Duration(h.heard.Load()); {
 		case silence > r.job.LostAfter:
-			r.step(event{host: h.index, lost: &lostEvent{why: fmt.Sprintf("silent for %v", silence.Round(time.Second))}})
+			// The agent may be stopped or stuck on a host that lives.
+			r.step(event{host: h.index, lost: &lostEvent{why: fmt.Sprintf("silent for %v", silence.Round(time.Second)), sweep: true}})
 		case silence > r.m.waits.silent && !h.said:
 			h.said = true
 			r.step(event{host: h.index, silent: silence})
@@ -318,8 +319,12 @@ func (r *run) forget(h *host) {
 
 // sweep removes what an agent that died has left, over the connection it died on.
 func (r *run) sweep(h *host) {
+	limit := r.m.waits.stop
+	if r.now()-time.Duration(h.heard.Load()) > r.job.LostAfter {
+		limit = r.m.waits.kill // most likely nobody is there to answer
+	}
 	r.aside.Go(func() {
-		ctx, cancel := context.WithTimeout(h.ctx, r.m.waits.stop)
+		ctx, cancel := context.WithTimeout(h.ctx, limit)
 		defer cancel()
 		out, err := h.link.Run(ctx, "agent", "sweep", r.id)
 		if text := strings.TrimSpace(string(out)); err != nil && text != "" {

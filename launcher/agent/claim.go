@@ -14,6 +14,9 @@ import (
 // jobDir is the job's directory on each host; the store's socket is in it.
 func jobDir(id string) string { return "/tmp/gorun-" + id }
 
+// storePath is the store's socket in a job's directory.
+func storePath(dir string) string { return dir + "/store" }
+
 // claim is what a job holds on this host to be sure that it is here only once.
 type claim struct {
 	dir   string // "" until made

@@ -206,7 +206,7 @@ func (a *agent) prepare(j *job) []wire.Failure {
 	for _, r := range j.ranks {
 		ranks = append(ranks, r.n)
 	}
-	store, err := rendezvous.Listen(a.claim.dir+"/store", rendezvous.ServerConfig{
+	store, err := rendezvous.Listen(storePath(a.claim.dir), rendezvous.ServerConfig{
 		Secret: p.Secret, Ranks: ranks, UID: unix.Geteuid(),
 		Send: func(r rendezvous.Request) { a.out.Send(wire.Frame{Kind: wire.Store, Payload: r.Append(nil)}) },
 	})

@@ -326,6 +326,24 @@ func TestSweep(t *testing.T) {
 	other.stop(0)
 }
 
+// An agent that is stopped does not see that its head has gone: the sweep ends it too.
+func TestSweepStoppedAgent(t *testing.T) {
+	t.Parallel()
+	h := startAgent(t, launch{})
+	p := newPlan(t, []string{"sleep", "1000"})
+	pids := h.run(p)
+	h.cmd.Process.Signal(unix.SIGSTOP)
+	out, err := exec.Command(os.Args[0], "agent", "sweep", p.JobID).CombinedOutput()
+	if err != nil {
+		t.Errorf("sweep: %v, %q", err, out)
+	}
+	h.code()
+	wantGone(t, pids...)
+	if _, err := os.Lstat(jobDir(p.JobID)); !os.IsNotExist(err) {
+		t.Errorf("%s is left", jobDir(p.JobID))
+	}
+}
+
 // A gorun inside a rank has its own job, which is ended by its own agent.
 func TestSweepSparesNestedJob(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -27,9 +29,9 @@ func installDirs() []string {
 	return dirs
 }
 
-// Sweep removes what an agent that was killed has left on this host: the processes
-// of this user whose environment says that they belong to the job, what descends
-// from these, the job's directory, shared-memory files and a fallback install
+// Sweep removes what an agent that was killed, or no longer moves, has left on this
+// host: that agent, the processes of this user whose environment says that they belong
+// to the job, what descends from these, the job's directory, shared-memory files and a fallback install
 // directory. It returns how many processes it killed. Processes of another job,
 // itself and its ancestors it leaves alone. It blocks for at most about sweepLimit;
 // an error says what is left.
@@ -117,11 +119,16 @@ func (s *sweeper) find() []proc {
 		except[pid] = true
 	}
 	var out []proc
+	agent := agentOf(s.id)
 	for _, p := range all {
 		if s.spared[p.pid] {
 			continue
 		}
-		switch s.owner(p) {
+		owner := s.owner(p)
+		if p.pid == agent {
+			owner = ownerOurs
+		}
+		switch owner {
 		case ownerOurs:
 			roots[p.pid] = true
 			out = append(out, p)
@@ -135,6 +142,28 @@ func (s *sweeper) find() []proc {
 		}
 	}
 	return slices.DeleteFunc(out, func(p proc) bool { return !p.live() })
+}
+
+// agentOf returns the process that listens on the store's socket of a job, if it is
+// one of ours, or 0. It may be stopped: the kernel says who it is.
+func agentOf(jobID string) (pid int) {
+	dir := jobDir(jobID)
+	if checkOwn(dir) != nil {
+		return 0
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	if unix.Connect(fd, &unix.SockaddrUnix{Name: storePath(dir)}) != nil {
+		return 0
+	}
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil || !ownedByUs(int(cred.Pid)) {
+		return 0
+	}
+	return int(cred.Pid)
 }
 
 // owner reads whose p is. A process that hangs may hide its environment for ever, so
