@@ -56,6 +56,15 @@ type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
+// short is the text without the middle of something long that it quotes.
+func (e *usageError) short() string {
+	const first, last = 300, 150
+	if len(e.text) <= first+last {
+		return e.text
+	}
+	return strings.ToValidUTF8(e.text[:first], "") + " ... " + strings.ToValidUTF8(e.text[len(e.text)-last:], "")
+}
+
 // errAbsent ends try without a message, as a test in a shell script wants it.
 var errAbsent = errors.New("not there")
 
@@ -97,11 +106,12 @@ func exitCode(err error, stderr io.Writer) int {
 	if err == errAbsent {
 		return exitNo
 	}
-	fmt.Fprintf(stderr, "gorun store: %v\n", err)
-	if _, ok := errors.AsType[*usageError](err); ok {
+	if e, ok := errors.AsType[*usageError](err); ok {
+		fmt.Fprintf(stderr, "gorun store: %s\n", e.short())
 		fmt.Fprintln(stderr, "gorun store: hint: gorun store --help")
 		return exitUsage
 	}
+	fmt.Fprintf(stderr, "gorun store: %v\n", err)
 	if errors.Is(err, ErrNotLaunched) {
 		fmt.Fprintln(stderr, `gorun store: hint: run it in a program that gorun started, as "$GORUN_EXE store ..."`)
 	}
@@ -134,7 +144,11 @@ func parseCommand(args []string) (*storeCommand, error) {
 			if !ok && len(args) > 0 {
 				value, args, ok = args[0], args[1:], true
 			}
-			if err := cmd.set(arg, flag, value, ok); err != nil {
+			err := cmd.set(arg, flag, value, ok)
+			if err == errUnknown {
+				err = unknownOption(arg, words)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -149,6 +163,19 @@ func parseCommand(args []string) (*storeCommand, error) {
 	return cmd, cmd.check()
 }
 
+// unknownOption is the error for arg behind words. Where a VALUE belongs it may be a
+// secret, which is not repeated.
+func unknownOption(arg string, words []string) error {
+	if len(words) > 1 && words[0] == opPut {
+		return &usageError{"unknown option (a VALUE that begins with - goes after --)"}
+	}
+	option, _, _ := strings.Cut(arg, "=")
+	return &usageError{fmt.Sprintf("unknown option %q (a KEY or VALUE that begins with - goes after --)", option)}
+}
+
+// errUnknown is what set returns for an option that there is not.
+var errUnknown = errors.New("unknown option")
+
 // set sets the option flag, which was typed as arg; ok is false if it has no value.
 func (cmd *storeCommand) set(arg, flag, value string, ok bool) error {
 	var err error
@@ -162,7 +189,7 @@ func (cmd *storeCommand) set(arg, flag, value string, ok bool) error {
 		rank, err = parseCount(value)
 		cmd.from = &rank
 	default:
-		return &usageError{fmt.Sprintf("unknown option %q (a KEY or VALUE that begins with - goes after --)", arg)}
+		return errUnknown
 	}
 	if !ok {
 		return &usageError{fmt.Sprintf("option %q without a value", arg)}
@@ -213,7 +240,7 @@ func (cmd *storeCommand) check() error {
 	case len(cmd.args) < least:
 		return &usageError{cmd.op + ": which KEY?"}
 	case len(cmd.args) > most:
-		return &usageError{fmt.Sprintf("%s: too many words: %q", cmd.op, cmd.args[most])}
+		return &usageError{fmt.Sprintf("%s: %d words are too many (one with blanks needs quotes)", cmd.op, len(cmd.args))}
 	case cmd.from != nil && cmd.op != opGet:
 		return &usageError{cmd.op + ": --from is for get only"}
 	}
