@@ -33,7 +33,8 @@ func (r *run) place() {
 		r.note("warn", fmt.Sprintf("%s has no free port for MASTER_PORT, which is not set", r.hosts[layout.Ranks[0].Host].spec.Name))
 	}
 	r.step(event{planned: &layout})
-	p := &planner{job: r.job, id: r.id, secret: r.secret, hosts: r.specs(), layout: layout, site: site, env: r.env, digest: envsync.Digest(texts(r.env))}
+	p := &planner{job: r.job, id: r.id, secret: r.secret, hosts: r.specs(), site: site, env: r.env, digest: envsync.Digest(texts(r.env))}
+	p.lay(layout)
 	for _, h := range r.hosts {
 		if layout.Count[h.index] == 0 {
 			continue

@@ -37,7 +37,8 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	if err := job.checkStdin(layout); err != nil {
 		return err
 	}
-	p := &planner{job: job, id: strings.Repeat("0", 16), hosts: hosts, layout: layout, env: env, digest: envsync.Digest(texts(env))}
+	p := &planner{job: job, id: strings.Repeat("0", 16), hosts: hosts, env: env, digest: envsync.Digest(texts(env))}
+	p.lay(layout)
 	for range hosts {
 		p.site.addrs, p.site.ports = append(p.site.addrs, decidedAtLaunch), append(p.site.ports, 1)
 	}
@@ -76,7 +77,7 @@ func (j Job) knownOffers(cores, gpus int) ([]hostfile.Host, []Offer, error) {
 }
 
 func printLayout(w io.Writer, job Job, p *planner) {
-	fmt.Fprintf(w, "%s on %s\n\n", count(p.layout.Size(), "rank"), count(p.nodes(), "host"))
+	fmt.Fprintf(w, "%s on %s\n\n", count(p.layout.Size(), "rank"), count(p.nodes, "host"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "rank\thost\tlocal rank\tprogram")
 	for rank, place := range p.layout.Ranks {

@@ -30,7 +30,7 @@ func TestHostsBeforeTheStart(t *testing.T) {
 		want      string
 		short     bool // the limit for hello and plan
 	}{
-		{"no-hail", 1, "the host did not start gorun's agent in 1s", true},
+		{"no-hail", 1, "gorun's agent was started on this machine, but did not speak in 1s", true},
 		{"no-hello", 1, "its agent started but sent no hello: nothing came within 200ms", true},
 		{"dies-hailing", 1, `its agent started but sent no hello: gorun's agent was lost: exit status 3 (its stderr: "oops")`, false},
 		{"dies-up", 2, `gorun's agent was lost: exit status 3 (its stderr: "?[1moops")`, false},

@@ -154,7 +154,8 @@ func routeTo(peers []peer, self int) string {
 	return ""
 }
 
-// planner makes the plan of each host; its fields are complete before the first.
+// planner makes the plan of each host; its fields are complete before the first. Of
+// nodes it counts the hosts that have ranks.
 type planner struct {
 	job    Job
 	id     string
@@ -164,26 +165,38 @@ type planner struct {
 	site   site
 	env    []envsync.Var // the job map
 	digest string        // of env
+	nodes  int
+	node   []int   // by host
+	ranks  [][]int // by host
+}
+
+// lay completes p with the layout.
+func (p *planner) lay(l Layout) {
+	p.layout, p.node, p.ranks = l, make([]int, len(l.Count)), make([][]int, len(l.Count))
+	for h, n := range l.Count {
+		p.node[h] = p.nodes
+		p.nodes += min(n, 1)
+	}
+	for rank, place := range l.Ranks {
+		p.ranks[place.Host] = append(p.ranks[place.Host], rank)
+	}
 }
 
 // plan is what host h is told.
 func (p *planner) plan(h int) *wire.Plan {
 	plan := &wire.Plan{
-		JobID: p.id, Secret: p.secret, Size: p.layout.Size(), Nodes: p.nodes(), Node: p.node(h),
+		JobID: p.id, Secret: p.secret, Size: p.layout.Size(), Nodes: p.nodes, Node: p.node[h],
 		Dir: wire.Bytes(p.job.Dir), Env: pairs(p.env), Credit: streamCredit(p.layout.Size()),
-		HoldPort: p.node(h) == 0, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
+		HoldPort: p.node[h] == 0, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
 	}
 	for i, host := range p.hosts {
 		if p.layout.Count[i] > 0 {
 			plan.Hosts = append(plan.Hosts, host.Name)
 		}
 	}
-	for rank, place := range p.layout.Ranks {
-		if place.Host != h {
-			continue
-		}
+	for _, rank := range p.ranks[h] {
 		plan.Ranks = append(plan.Ranks, wire.RankPlan{
-			Rank: rank, Args: bytesOf(p.job.Apps[place.App].Args), Env: pairs(p.rankEnv(rank)),
+			Rank: rank, Args: bytesOf(p.job.Apps[p.layout.Ranks[rank].App].Args), Env: pairs(p.rankEnv(rank)),
 			Stdin: p.job.Stdin == rank || p.job.Stdin == StdinAll,
 		})
 	}
@@ -196,22 +209,11 @@ func (p *planner) rankEnv(rank int) []envsync.Var {
 	first := p.layout.Ranks[0].Host
 	vars := envsync.RankVars(envsync.RankInfo{
 		JobID: p.id, Rank: rank, Size: p.layout.Size(), Local: place.Local, LocalSize: p.layout.Count[place.Host],
-		Node: p.node(place.Host), Nodes: p.nodes(), MasterAddr: p.site.addrs[first], MasterPort: p.site.ports[first],
+		Node: p.node[place.Host], Nodes: p.nodes, MasterAddr: p.site.addrs[first], MasterPort: p.site.ports[first],
 		Backend: p.job.Backend, EnvDigest: p.digest, Dir: "/tmp/gorun-" + p.id,
 	})
 	return append(vars, envsync.Var{Name: "GORUN_HOST_ADDR", Value: p.site.addrs[place.Host], Origin: "gorun"})
 }
-
-// node numbers the hosts that have ranks.
-func (p *planner) node(h int) int {
-	n := 0
-	for _, c := range p.layout.Count[:h] {
-		n += min(c, 1)
-	}
-	return n
-}
-
-func (p *planner) nodes() int { return p.node(len(p.hosts)) }
 
 // texts writes vars as NAME=value.
 func texts(vars []envsync.Var) []string {

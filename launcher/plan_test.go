@@ -189,14 +189,16 @@ func outside(t *testing.T) string {
 
 func testPlanner() *planner {
 	env := []envsync.Var{{Name: "NCCL_DEBUG", Value: "INFO", Origin: "-x"}, {Name: "BIN", Value: "\xff\n", Origin: "-x"}}
-	return &planner{
+	p := &planner{
 		job: Job{
 			Apps: []App{{Args: []string{"/bin/a", "x y", "\xff"}}}, Dir: "/work dir", Backend: "cpu", Stdin: 2,
 			LostAfter: 30 * time.Second, Grace: 5 * time.Second,
 		},
-		id: "0123456789abcdef", secret: []byte("secret"), hosts: hostsOf(2, 0, 1), layout: evenly(2, 0, 1),
+		id: "0123456789abcdef", secret: []byte("secret"), hosts: hostsOf(2, 0, 1),
 		site: site{addrs: []string{"10.0.0.1", "", "10.0.0.3"}, ports: []int{20001, 0, 20003}}, env: env, digest: "d1",
 	}
+	p.lay(evenly(2, 0, 1))
+	return p
 }
 
 func TestPlan(t *testing.T) {

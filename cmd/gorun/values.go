@@ -122,9 +122,14 @@ func duration(s string) (time.Duration, error) {
 		return 0, &usageError{fmt.Sprintf("%q is not a time", s), []string{"write seconds, or a number with a unit: 60, 1.5, 500ms, 2m, 1h30m"}}
 	case d < 0:
 		return 0, &usageError{fmt.Sprintf("%q is less than 0", s), nil}
+	case d > longest:
+		return 0, &usageError{fmt.Sprintf("%q is more than %v", s, longest), nil}
 	}
 	return d, nil
 }
+
+// longest is more than any job takes, and so little that two such times can be added.
+const longest = 10 * 365 * 24 * time.Hour
 
 // positive is a duration above 0.
 func positive(s string) (time.Duration, error) {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"syscall"
@@ -68,7 +69,7 @@ func (j *job) fork(r *rank, pipeSize int) (pid int, err error) {
 	}
 	io, err := openStdio(r, pipeSize)
 	if err != nil {
-		return 0, err
+		return 0, &startError{codeOurs, fmt.Sprintf("standard streams: %v", err)}
 	}
 	defer io.closeTheirs()
 	pid, err = syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{
@@ -107,6 +108,9 @@ func (j *job) notStarted(r *rank, err error) {
 
 // execCode is gorun's exit code for an error of fork or exec.
 func execCode(err error) int {
+	if se, ok := errors.AsType[*startError](err); ok {
+		return se.code
+	}
 	var errno syscall.Errno
 	switch errors.As(err, &errno); errno {
 	case syscall.ENOENT, syscall.ENOTDIR:

@@ -278,7 +278,7 @@ func TestStdinWindow(t *testing.T) {
 		want           int
 	}{
 		{"none", 1, 0, maxWindow}, {"one", 1, 1, maxWindow}, {"one-on-many-hosts", 64, 1, maxWindow},
-		{"all-of-512", 64, 8, 64 << 10}, {"all-of-a-million", 4096, 256, minWindow},
+		{"all-of-512", 64, 8, 64 << 10}, {"all-of-a-million", 4096, 256, minWindow}, {"a-lie", 1 << 62, 4, minWindow}, {"none-said", 0, 1, maxWindow},
 	}
 	for _, tt := range tests {
 		if got := stdinWindow(plan(tt.nodes, tt.readers)); got != tt.want {

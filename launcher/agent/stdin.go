@@ -23,7 +23,7 @@ func stdinWindow(p *wire.Plan) int {
 			readers++
 		}
 	}
-	return max(min(stdinBudget/(max(readers, 1)*p.Nodes), maxWindow), minWindow)
+	return max(min(stdinBudget/max(readers, 1)/max(p.Nodes, 1), maxWindow), minWindow)
 }
 
 // errWindow is returned for stdin that the head sent without credit.

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gorun/launcher/wire"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestParseStat(t *testing.T) {
@@ -222,5 +224,18 @@ func TestOpenFiles(t *testing.T) {
 func TestProcText(t *testing.T) {
 	if got, want := (proc{pid: 4711, comm: "py\x1bthon", state: 'D'}).String(), "pid 4711 (py?thon) in state D"; got != want {
 		t.Errorf("got %q; want %q", got, want)
+	}
+}
+
+// Only what exec says about the program is the program's fault.
+func TestExecCode(t *testing.T) {
+	tests := map[error]int{
+		unix.ENOENT: codeNotFound, unix.EACCES: codeCannotRun, unix.EAGAIN: codeOurs,
+		&startError{codeOurs, "standard streams: no such file or directory"}: codeOurs,
+	}
+	for err, want := range tests {
+		if got := execCode(err); got != want {
+			t.Errorf("%v: got %d; want %d", err, got, want)
+		}
 	}
 }
