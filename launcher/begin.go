@@ -157,13 +157,11 @@ func (r *run) openStdin(layout Layout) error {
 func ignoreTTIN() { signal.Ignore(syscall.SIGTTIN) }
 
 // outputFailed is called by the merger once per destination that cannot be written.
-// A closed stdout ends the job; lost output is told at once and at the end.
+// A closed stdout ends the job; other lost output is told at once and at the end.
 func (r *run) outputFailed(err error, dest string) {
-	if errors.Is(err, syscall.EPIPE) {
-		if dest == "stdout" {
-			r.pipeClosed.Store(true)
-			r.trouble <- func() { r.step(event{stdout: true}) }
-		}
+	if dest == "stdout" && errors.Is(err, syscall.EPIPE) {
+		r.pipeClosed.Store(true)
+		r.trouble <- func() { r.step(event{stdout: true}) }
 		return
 	}
 	text := fmt.Sprintf("output to %s is lost: %v", dest, err)

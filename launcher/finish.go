@@ -71,7 +71,7 @@ func (r *run) result() *Result {
 	res := &Result{
 		JobID: r.id, Ranks: m.ranks, Killed: m.killed, Left: m.left, Lost: m.lostHosts, Timeout: m.timeout,
 		Signal: int(m.signal), StdoutClosed: r.pipeClosed.Load(), EnvDigest: envsync.Digest(texts(r.env)), Elapsed: r.now(),
-		Unfinished: r.out.Unfinished(), NoGrace: m.killing && !m.forced,
+		Unfinished: r.out.Unfinished(), Hurried: !m.patient(), NoGrace: m.killing && !m.forced,
 	}
 	for i, h := range r.hosts {
 		o, _ := offer(h.spec, h.hello)

@@ -27,6 +27,7 @@ type Result struct {
 	OutputError  string        `json:"output_error,omitempty"` // output that could not be written
 	EnvDigest    string        `json:"env_digest,omitempty"`
 	Elapsed      time.Duration `json:"elapsed_ns"`
+	Hurried      bool          `json:"-"` // somebody, or the limit, asked for the end: nothing is to be waited for
 	Unfinished   bool          `json:"-"` // standard error was left in the middle of a rank's line
 }
 

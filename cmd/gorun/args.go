@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"gorun/envsync"
 )
 
 // A use is one flag of the command line.
@@ -97,8 +99,8 @@ func (p *lineParser) flag(a arg) error {
 func (p *lineParser) add(name string, a arg) error {
 	if name == "genv" && !strings.Contains(a.value, "=") {
 		if len(p.rest) == 0 {
-			return &usageError{a.typed + " " + a.value + ": the value is missing",
-				[]string{"write " + a.typed + " " + a.value + "=VALUE or " + a.typed + " " + a.value + " VALUE"}}
+			given := a.typed + " " + envsync.Conceal(a.value)
+			return &usageError{given + ": the value is missing", []string{"write " + given + "=VALUE or " + given + " VALUE"}}
 		}
 		a.value += "=" + p.rest[0]
 		p.rest = p.rest[1:]
@@ -125,7 +127,7 @@ func (p *lineParser) next(typed string) (string, error) {
 	}
 	v := p.rest[0]
 	if v == "--" || (len(v) > 1 && v[0] == '-' && p.words[cut(v).word] != "") {
-		return "", needsValue(typed, " before "+v)
+		return "", needsValue(typed, " before "+envsync.Conceal(v))
 	}
 	p.rest = p.rest[1:]
 	return v, nil

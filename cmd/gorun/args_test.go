@@ -180,6 +180,7 @@ func TestSlips(t *testing.T) {
 		"stdin-negative":     {[]string{"--stdin", "-1", "./app"}, `--stdin: "-1" is not a rank`, "none, all"},
 		"timeout-zero":       {[]string{"--timeout", "0", "./app"}, "--timeout: no time at all", "leave the flag out"},
 		"timeout-negative":   {[]string{"--timeout", "-5", "./app"}, `--timeout: "-5" is less than 0`, ""},
+		"grace-endless":      {[]string{"--kill-grace", "2562047h47m10s", "./app"}, `--kill-grace: "2562047h47m10s" is more than 87600h0m0s`, ""},
 		"timeout-word":       {[]string{"--timeout", "1:30", "./app"}, `--timeout: "1:30" is not a time`, "60, 1.5, 500ms"},
 		"timeout-endless":    {[]string{"--timeout", "1e300", "./app"}, `--timeout: "1e300" is not a time`, "60, 1.5, 500ms"},
 		"timeout-nan":        {[]string{"--timeout", "nan", "./app"}, `--timeout: "nan" is not a time`, "60, 1.5, 500ms"},
@@ -201,6 +202,36 @@ func TestSlips(t *testing.T) {
 			}
 			if hints := strings.Join(e.hints, "\n"); !strings.Contains(hints, tt.hint) {
 				t.Errorf("got hints %q; want one with %q", hints, tt.hint)
+			}
+		})
+	}
+}
+
+// However a secret got into the wrong place, its value is not repeated.
+func TestSlipsHideSecrets(t *testing.T) {
+	for name, args := range map[string][]string{
+		"glued":          {"-xAPI_KEY=hunter2", "./app"},
+		"glued-colon":    {"-xAPI_KEY:hunter2", "./app"},
+		"other-flag":     {"--api-key=hunter2", "./app"},
+		"blank":          {"-x", "API_KEY =hunter2", "./app"},
+		"pattern":        {"-x", "API_KEY* =hunter2", "./app"},
+		"colon":          {"-x", "API_KEY:hunter2", "./app"},
+		"path":           {"-x", "API_KEY:/hunter2", "./app"},
+		"genv-half":      {"-genv", "API_KEY:hunter2"},
+		"genv-blank":     {"-genv", "API_KEY ", "hunter2", "./app"},
+		"before-a-flag":  {"-np", "-x=API_KEY=hunter2", "./app"},
+		"variable-first": {"API_KEY=hunter2", "./app"},
+		"variable-blank": {"API_KEY =hunter2", "./app"},
+		"behind-hosts":   {"-H", "a,", "API_KEY=hunter2", "./app"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parseOptions(args)
+			e, ok := errors.AsType[*usageError](err)
+			if !ok {
+				t.Fatalf("got error %v; want a usage error", err)
+			}
+			if text := e.msg + strings.Join(e.hints, "\n"); strings.Contains(text, "hunter2") {
+				t.Errorf("got %q", text)
 			}
 		})
 	}

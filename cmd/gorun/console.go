@@ -3,7 +3,9 @@ package main
 import (
 	"io"
 	"log/slog"
+	"os"
 	"strings"
+	"time"
 
 	"gorun/launcher/output"
 )
@@ -12,6 +14,11 @@ import (
 type console struct {
 	w      io.Writer
 	inLine bool // a rank has left its last line there unfinished
+
+	// What ends the wait for a reader of w; whoever does not come is not told the rest.
+	limit   time.Duration    // 0: none
+	signals <-chan os.Signal // nil: none
+	stuck   bool             // a write does not end; nothing more is written
 }
 
 // print writes a report, every line with gorun's name before it.
@@ -27,7 +34,38 @@ func (c *console) print(r report) {
 	for _, h := range r.hints {
 		b.WriteString("gorun: hint: " + output.Clean(h) + "\n")
 	}
-	io.WriteString(c.w, b.String())
+	c.write(b.String())
+}
+
+// write writes text as far as its reader lets it. What is left behind ends with the
+// process.
+func (c *console) write(text string) {
+	if c.stuck || text == "" {
+		return
+	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		io.WriteString(c.w, text)
+	}()
+	var late <-chan time.Time
+	if c.limit > 0 {
+		late = time.After(c.limit)
+	}
+	for {
+		select {
+		case <-written:
+			return
+		case <-late:
+			c.stuck = true
+			return
+		case s := <-c.signals:
+			if ends(s) {
+				c.stuck = true
+				return
+			}
+		}
+	}
 }
 
 // warn writes one line.

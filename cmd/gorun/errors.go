@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gorun/envsync"
@@ -23,6 +24,31 @@ func hostfileError(err error) error {
 
 // errorReport says why a job did not run. o is what was asked for.
 func errorReport(err error, o options) report {
+	r := fullReport(err, o)
+	if isUsage(err) { // it quotes what the user wrote, however long that is
+		shortenAll(r.lines)
+		shortenAll(r.hints)
+	}
+	return r
+}
+
+func shortenAll(lines []string) {
+	for i, l := range lines {
+		lines[i] = shorten(l)
+	}
+}
+
+// shorten leaves out the middle of a long line.
+func shorten(line string) string {
+	const first, last = 300, 150
+	if len(line) <= first+last {
+		return line
+	}
+	return strings.ToValidUTF8(line[:first], "") + " ... " + strings.ToValidUTF8(line[len(line)-last:], "")
+}
+
+// fullReport is errorReport with whatever is quoted at full length.
+func fullReport(err error, o options) report {
 	var r report
 	if e, ok := errors.AsType[*usageError](err); ok {
 		return report{[]string{e.msg}, e.hints}
@@ -123,7 +149,7 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 	var c causes
 	missing, noDir := false, false
 	for _, f := range e.Failures {
-		c.add(f.Text, f.Host)
+		c.add(concealIn(f.Text, o.program[0]), f.Host)
 		missing = missing || f.Code == 127
 		noDir = noDir || strings.HasPrefix(f.Text, "working directory ")
 	}
@@ -139,6 +165,13 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 		r.hintf("the working directory must exist on every host; -wdir DIR names another than this one")
 	}
 	return r
+}
+
+// concealIn hides in text, which may quote the program's name, a secret that was taken
+// for one.
+func concealIn(text, program string) string {
+	quoted := func(s string) string { return strings.Trim(strconv.Quote(s), `"`) }
+	return strings.ReplaceAll(text, quoted(program), quoted(envsync.Conceal(program)))
 }
 
 // slotsReport says where the slots are.
@@ -165,15 +198,15 @@ func slotsReport(e *launcher.SlotsError, o options) report {
 }
 
 func slotsHint(e *launcher.SlotsError, o options) string {
-	if e.Need == 0 {
-		return "write slots=N for a host, or host:N in -H"
+	usable := 0
+	for _, h := range e.Hosts {
+		usable += min(h.Slots, 1)
 	}
 	if e.Need > launcher.MaxRanks {
 		return fmt.Sprintf("a job has at most %d ranks", launcher.MaxRanks)
 	}
-	usable := 0
-	for _, h := range e.Hosts {
-		usable += min(h.Slots, 1)
+	if usable == 0 { // also with --oversubscribe
+		return "write slots=N for a host, or host:N in -H"
 	}
 	var ways []string
 	if o.np > 0 {

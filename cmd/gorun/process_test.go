@@ -69,11 +69,20 @@ type process struct {
 // start runs gorun with args in a directory of its own.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
+	return startTo(t, nil, args...)
+}
+
+// startTo is start with a standard error of its own, unless that is nil.
+func startTo(t *testing.T, stderr *os.File, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, dir: t.TempDir(), done: make(chan struct{})}
 	p.cmd = exec.Command("gorun", args...)
 	p.cmd.Dir = p.dir
 	p.cmd.Env = append(os.Environ(), "HOME="+p.dir, "PWD="+p.dir)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if stderr != nil {
+		p.cmd.Stderr = stderr
+	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +183,62 @@ func TestSecondSignalKills(t *testing.T) {
 	p.signal(syscall.SIGINT)
 	p.end(130)
 	p.gone("pid.*")
+}
+
+// TestQuitBeforeTheJob has gorun wait for its hostfile: a signal ends it then as well,
+// and Go says nothing.
+func TestQuitBeforeTheJob(t *testing.T) {
+	t.Parallel()
+	hosts := filepath.Join(t.TempDir(), "hosts")
+	if err := syscall.Mkfifo(hosts, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "-hostfile", hosts, "true")
+	var w *os.File
+	opened := until(patience, func() (ok bool) {
+		var err error
+		w, err = os.OpenFile(hosts, os.O_WRONLY|syscall.O_NONBLOCK, 0) // fails as long as there is no reader
+		return err == nil
+	})
+	if !opened {
+		t.Fatal("gorun does not read the hostfile")
+	}
+	defer w.Close()
+	p.signal(syscall.SIGQUIT)
+	if _, stderr := p.end(131); stderr != "" {
+		t.Errorf("got %q; want nothing", stderr)
+	}
+}
+
+// TestUnreadStderr has nobody read standard error: the time limit ends the job all the
+// same, and gorun with it.
+func TestUnreadStderr(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	p := startTo(t, w, "--timeout", "1", "--kill-grace", "1", "-np", "2", "--oversubscribe", "sh", "-c", "yes >&2")
+	p.end(124)
+}
+
+// TestClosedStderr: what ranks say to nobody is lost output.
+func TestClosedStderr(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	defer w.Close()
+	p := startTo(t, w, "-np", "1", "--result", "r.json", "sh", "-c", "echo lost >&2")
+	p.end(125)
+	result, err := os.ReadFile(filepath.Join(p.dir, "r.json"))
+	if err != nil || !strings.Contains(string(result), "output to stderr is lost") {
+		t.Errorf("the result does not tell of it: %v\n%s", err, result)
+	}
 }
 
 func TestUserSignalsReachTheRanks(t *testing.T) {

@@ -213,6 +213,10 @@ func TestErrors(t *testing.T) {
 			&launcher.SlotsError{Hosts: []launcher.HostSlots{{Name: "gpu1", Origin: "hosts:1"}}},
 			2, []string{"the hosts offer no slots", "  gpu1: 0 slots (hosts:1)"}, "slots=N",
 		},
+		"zero-slots": {
+			&launcher.SlotsError{Need: 8, Hosts: []launcher.HostSlots{{Name: "a", Origin: "-H"}}},
+			2, []string{"need 8 slots, hosts offer 0", "  a: 0 slots (-H)"}, "write slots=N for a host, or host:N in -H",
+		},
 		"per-host": {
 			&launcher.SlotsError{Need: 8, Have: 6, PerHost: 4, Hosts: []launcher.HostSlots{{Name: "a", Slots: 1, Origin: "-H"}}},
 			2, []string{"8 ranks do not fit with 4 on each host", "  a: 1 slot (-H)"}, "add a host, raise -ppn to 8, or lower -np to 6",
@@ -240,7 +244,11 @@ func TestErrors(t *testing.T) {
 		"unknown-slots": {&launcher.UnknownSlotsError{Hosts: []string{"a", "b"}}, 2, []string{"slots of a, b are known to the hosts only"}, "slots=8"},
 		"stdin":         {&launcher.StdinError{Rank: 4, Size: 4}, 2, []string{"--stdin 4: the job has ranks 0 to 3"}, ""},
 		"too-long":      {&envsync.SizeError{Arg: -1, Name: "BIG", Size: 200000}, 2, []string{"variable BIG has 200000 bytes; Linux passes at most 131071 to a program"}, ""},
-		"other":         {errors.New("no memory"), 125, []string{"no memory"}, ""},
+		"long": {
+			&usageError{"-np: \"" + strings.Repeat("é", 3000) + "\" is not a whole number", nil}, 2,
+			[]string{"-np: \"" + strings.Repeat("é", 147) + " ... " + strings.Repeat("é", 63) + "\" is not a whole number"}, "",
+		},
+		"other": {errors.New("no memory"), 125, []string{"no memory"}, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

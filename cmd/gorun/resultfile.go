@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"gorun/launcher"
 )
@@ -31,7 +35,7 @@ type hostFailure struct {
 }
 
 // failuresOf lists what err says about hosts and ranks.
-func failuresOf(err error) []hostFailure {
+func failuresOf(err error, o options) []hostFailure {
 	var out []hostFailure
 	if e, ok := errors.AsType[*launcher.HostsError](err); ok {
 		for _, h := range e.Hosts {
@@ -40,7 +44,7 @@ func failuresOf(err error) []hostFailure {
 	}
 	if e, ok := errors.AsType[*launcher.PrepareError](err); ok {
 		for _, f := range e.Failures {
-			h := hostFailure{Host: f.Host, Code: f.Code, Text: f.Text}
+			h := hostFailure{Host: f.Host, Code: f.Code, Text: concealIn(f.Text, o.program[0])}
 			if f.Rank >= 0 {
 				h.Rank = &f.Rank
 			}
@@ -63,10 +67,34 @@ func writeResult(path string, f resultFile) error {
 	if isStream(path) {
 		return writeInto(path, data)
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	path, err := target(path)
+	if err != nil {
+		return err
 	}
 	return replace(path, data)
+}
+
+// target is the file that path names through symbolic links, whether it is there or not.
+// With an error it is how far they lead.
+func target(path string) (string, error) {
+	const most = 40 // as the kernel
+	for range most {
+		dir, base := filepath.Split(path)
+		dir, err := filepath.EvalSymlinks(cmp.Or(dir, "."))
+		if err != nil {
+			return path, err
+		}
+		link, err := os.Readlink(filepath.Join(dir, base))
+		switch {
+		case err != nil:
+			return filepath.Join(dir, base), nil
+		case filepath.IsAbs(link):
+			path = link
+		default:
+			path = dir + "/" + link
+		}
+	}
+	return path, &os.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
 }
 
 // isStream reports whether path is to be written as it is, and not replaced: a device,
@@ -81,12 +109,19 @@ func isStream(path string) bool {
 	return err == nil && !info.IsDir() && !info.Mode().IsRegular()
 }
 
-// writeInto writes to a stream, behind what is there.
+// streamPatience is how long a stream's reader may take.
+const streamPatience = 10 * time.Second
+
+// writeInto writes to a stream, behind what is there. A pipe must have a reader.
 func writeInto(path string, data []byte) error {
-	w, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	w, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) {
+		return fmt.Errorf("%w; a pipe needs a reader", err)
+	}
 	if err != nil {
 		return err
 	}
+	w.SetWriteDeadline(time.Now().Add(streamPatience)) // no file but a pipe or terminal knows one, nor needs it
 	_, err = w.Write(data)
 	return errors.Join(err, w.Close())
 }
@@ -94,7 +129,7 @@ func writeInto(path string, data []byte) error {
 // replace writes data beside path and renames it into place. The mode is as the
 // umask says: there is nothing in it that the job's own output would not show.
 func replace(path string, data []byte) error {
-	tmp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d", filepath.Base(path), os.Getpid()))
+	tmp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".gorun-result-%08x", rand.Uint32()))
 	w, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err

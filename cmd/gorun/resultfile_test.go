@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"gorun/launcher"
@@ -47,13 +49,61 @@ func TestWriteResult(t *testing.T) {
 	}
 }
 
+// TestWriteResultTo looks at places that are no plain file.
+func TestWriteResultTo(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"real", "real/sub"} {
+		if err := os.Mkdir(in(name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"dangling": "real/new.json", "dir": "real/sub", "real/sub/up": "../up.json", "loop": "loop", "astray": "no/x"} {
+		if err := os.Symlink(to, in(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(in("fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("n", 255)
+	tests := map[string]struct {
+		path string
+		want string // the file that is there then; "" for an error
+	}{
+		"dangling":     {"dangling", "real/new.json"},
+		"up":           {"dir/up", "real/up.json"}, // not up.json beside dir
+		"long":         {long, long},
+		"too-long":     {long + "n", ""},
+		"loop":         {"loop", ""},
+		"astray":       {"astray", ""},
+		"unread-fifo":  {"fifo", ""},
+		"no-directory": {"none/r.json", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := writeResult(in(tt.path), resultFile{})
+			if (err == nil) != (tt.want != "") {
+				t.Fatalf("got error %v", err)
+			}
+			if info, err := os.Lstat(in(tt.want)); tt.want != "" && (err != nil || !info.Mode().IsRegular()) {
+				t.Errorf("%s: %v", tt.want, err)
+			}
+			if err := checkResult(in(tt.path)); name != "unread-fifo" && (err == nil) != (tt.want != "") {
+				t.Errorf("got %v of the check before the job", err)
+			}
+		})
+	}
+}
+
 func TestFailuresInTheResult(t *testing.T) {
-	hosts := failuresOf(&launcher.HostsError{Hosts: []launcher.HostFailure{{Host: "a", Err: errors.New("gone")}}})
+	hosts := failuresOf(&launcher.HostsError{Hosts: []launcher.HostFailure{{Host: "a", Err: errors.New("gone")}}}, options{})
 	if len(hosts) != 1 || hosts[0].Host != "a" || hosts[0].Text != "gone" || hosts[0].Rank != nil {
 		t.Errorf("got %+v", hosts)
 	}
-	ranks := failuresOf(&launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: "a", Rank: 0, Code: 127, Text: "no"}, {Host: "b", Rank: -1, Code: 125}}})
-	if len(ranks) != 2 || ranks[0].Rank == nil || *ranks[0].Rank != 0 || ranks[1].Rank != nil || ranks[1].Code != 125 {
+	ranks := failuresOf(&launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: "a", Rank: 0, Code: 127, Text: `"API_KEY =hunter2" not found`}, {Host: "b", Rank: -1, Code: 125}}},
+		options{program: []string{"API_KEY =hunter2"}})
+	if len(ranks) != 2 || ranks[0].Rank == nil || *ranks[0].Rank != 0 || ranks[1].Rank != nil || ranks[0].Text != `"API_KEY <hidden>" not found` || ranks[1].Code != 125 {
 		t.Errorf("got %+v", ranks)
 	}
 }

@@ -5,9 +5,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"os/user"
 	"strings"
+	"syscall"
+	"time"
 
 	"gorun/envsync"
 	"gorun/hostfile"
@@ -22,6 +23,8 @@ type command struct {
 	stdin          *os.File
 	stdout, stderr io.Writer
 	console        console
+	release        func()           // lets signals be watched by a job
+	signals        <-chan os.Signal // watched by a job; nil before it
 }
 
 // run is main without the process: args come without the program's name, and the exit
@@ -35,15 +38,17 @@ func run(ctx context.Context, args, env []string, stdin *os.File, stdout, stderr
 	switch word {
 	case "agent":
 		return agent.Main(ctx, args[1:], stdin, stdout, stderr)
+	case "clean":
+		exitBy(0, syscall.SIGQUIT)
+		return c.clean(ctx, args[1:])
+	}
+	c.release = exitBy(0, endSignals()...)
+	switch word {
 	case "store":
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-		defer stop()
 		return rendezvous.Command(ctx, args[1:], stdin, stdout, stderr)
 	case "bench":
 		return c.fail(&usageError{"gorun bench needs the program gorun-bench, which this version does not come with",
 			[]string{"to run a program of that name: gorun -- bench"}}, options{})
-	case "clean":
-		return c.clean(ctx, args[1:])
 	}
 	return c.launch(ctx, args)
 }
@@ -102,11 +107,11 @@ func (c *command) job(ctx context.Context, o options) (*launcher.Result, error) 
 		return nil, err
 	}
 	catchPipe()
-	signals, stop := watchSignals()
-	defer stop()
+	c.signals = watchSignals()
+	c.release()
 	tty := openTerminal()
 	defer tty.close()
-	world, err := c.world(o, signals, tty)
+	world, err := c.world(o, tty)
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +119,11 @@ func (c *command) job(ctx context.Context, o options) (*launcher.Result, error) 
 }
 
 // world connects a job to this process.
-func (c *command) world(o options, signals <-chan os.Signal, tty *terminal) (launcher.IO, error) {
+func (c *command) world(o options, tty *terminal) (launcher.IO, error) {
 	exe, err := os.Executable()
 	w := launcher.IO{
 		Stdin: c.stdin, Stdout: c.stdout, Stderr: c.stderr, StdoutTerminal: isTerminal(c.stdout), StderrTerminal: isTerminal(c.stderr),
-		Signals: signals, Suspend: suspend, Prompt: tty.prompt(),
+		Signals: c.signals, Suspend: suspend, Prompt: tty.prompt(),
 		Log: func(lines io.Writer) *slog.Logger { return logger(o.verbose, lines) }, Verbose: o.verbose, Exe: exe,
 	}
 	w.Color = wantColor(c.env, w.StdoutTerminal)
@@ -138,6 +143,10 @@ func (c *command) account() (home, name string) {
 	return home, name
 }
 
+// lastWords is how long a reader of standard error may take to read how the job ended,
+// when somebody or its limit ended it.
+const lastWords = time.Second
+
 // end says how the job went, writes --result and returns the exit code.
 func (c *command) end(o options, res *launcher.Result, err error) int {
 	var r report
@@ -151,12 +160,21 @@ func (c *command) end(o options, res *launcher.Result, err error) int {
 	if res != nil && (err == nil || res.Signal != 0) {
 		r.add(resultReport(res, o))
 	}
-	c.console.inLine = res != nil && res.Unfinished
+	if res != nil {
+		c.console.inLine = res.Unfinished
+		if res.Hurried {
+			c.console.limit = lastWords
+		}
+	}
+	c.console.signals = c.signals
 	c.console.print(r)
+	if c.signals != nil {
+		exitBy(code, endSignals()...)
+	}
 	if o.result == "" {
 		return code
 	}
-	f := resultFile{Gorun: ownVersion(), ExitCode: code, Message: r.lines, Command: envsync.HideArgs(o.program), Failures: failuresOf(err), Result: res}
+	f := resultFile{Gorun: ownVersion(), ExitCode: code, Message: r.lines, Command: envsync.HideArgs(o.program), Failures: failuresOf(err, o), Result: res}
 	if err := writeResult(o.result, f); err != nil {
 		c.console.warn("the result could not be written: " + err.Error())
 		if code == 0 {

@@ -6,16 +6,47 @@ import (
 	"syscall"
 )
 
-// watchSignals returns the signals that the job is told of, and what ends the watch.
-// A HUP that gorun's parent ignores (nohup) stays ignored.
-func watchSignals() (<-chan os.Signal, func()) {
-	c := make(chan os.Signal, 16)
-	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGCONT}
+// endSignals are the signals by which a user ends gorun. A HUP that gorun's parent
+// ignores (nohup) stays ignored.
+func endSignals() []os.Signal {
+	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT}
 	if !signal.Ignored(syscall.SIGHUP) {
-		signals = append(signals, syscall.SIGHUP)
+		all = append(all, syscall.SIGHUP)
 	}
-	signal.Notify(c, signals...)
-	return c, func() { signal.Stop(c) }
+	return all
+}
+
+func ends(s os.Signal) bool {
+	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGQUIT || s == syscall.SIGHUP
+}
+
+// exitBy has signals end the process, until release is called, with code, or with
+// 128+signal if code is 0. Go's own way to end by QUIT is to print every goroutine.
+func exitBy(code int, signals ...os.Signal) (release func()) {
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, signals...)
+	go func() {
+		s, ok := <-came
+		if !ok {
+			return
+		}
+		if code == 0 {
+			code = 128 + int(s.(syscall.Signal))
+		}
+		os.Exit(code)
+	}()
+	return func() {
+		signal.Stop(came)
+		close(came)
+	}
+}
+
+// watchSignals returns the signals that the job is told of, from now to the end of the
+// process.
+func watchSignals() <-chan os.Signal {
+	c := make(chan os.Signal, 16)
+	signal.Notify(c, append(endSignals(), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGCONT)...)
+	return c
 }
 
 // catchPipe makes a write to a closed standard output an error, EPIPE, instead of the

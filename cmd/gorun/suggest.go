@@ -4,11 +4,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"gorun/envsync"
 )
 
 // unknownFlag is the error for a, which no flag of gorun's is; rest is what follows.
 func unknownFlag(words map[string]string, a arg, rest []string) error {
-	return &usageError{"unknown flag " + a.typed, unknownHints(words, a, rest)}
+	return &usageError{"unknown flag " + envsync.Conceal(a.typed), unknownHints(words, a, rest)}
 }
 
 func unknownHints(words map[string]string, a arg, rest []string) []string {
@@ -50,11 +52,11 @@ func glued(words map[string]string, a arg, rest []string) string {
 			if a.valued {
 				value += "=" + a.value
 			}
-			return "-x " + shellQuote(value)
+			return "-x " + shellQuote(envsync.Conceal(value))
 		}
 	case "host", "hostfile":
 		if !a.valued && strings.ContainsAny(value, "0123456789.:,/") {
-			return "-" + flag + " " + shellQuote(value)
+			return "-" + flag + " " + shellQuote(envsync.Conceal(value))
 		}
 	}
 	return ""

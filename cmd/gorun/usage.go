@@ -52,7 +52,7 @@ func (o *options) check() error {
 func (o *options) checkSettings() error {
 	for _, s := range o.settings {
 		if name, _, _ := strings.Cut(s.Text, "="); strings.Contains(name, "/") {
-			return &usageError{fmt.Sprintf("%s %q: that is not the name of a variable", s.Flag, name),
+			return &usageError{fmt.Sprintf("%s %q: that is not the name of a variable", s.Flag, envsync.Conceal(name)),
 				[]string{"write -x NAME to send a variable as it is here, -x NAME=VALUE to set it; the program comes after the flags"}}
 		}
 	}
@@ -75,7 +75,7 @@ func (o *options) checkHosts() error {
 	end, next := o.hosts[len(list):], o.program[0]
 	hint := "write -H " + shellQuote(list)
 	if len(o.program) > 1 && !strings.Contains(next, "/") {
-		hint = "write the list without spaces: -H " + shellQuote(o.hosts+next)
+		hint = "write the list without spaces: -H " + shellQuote(o.hosts+envsync.Conceal(next))
 	}
 	return &usageError{fmt.Sprintf("-H %q ends in %q", o.hosts, end), []string{hint}}
 }
@@ -103,7 +103,9 @@ func (o *options) checkProgram() error {
 	if o.marked {
 		return nil
 	}
-	if variable, value, ok := strings.Cut(name, "="); ok && isVariable(variable) {
+	variable, value, ok := strings.Cut(name, "=")
+	variable = strings.TrimSpace(variable)
+	if ok && isVariable(variable) {
 		shown := envsync.Show(envsync.Var{Name: variable, Value: value})
 		return &usageError{fmt.Sprintf("%q stands where the program belongs", shown),
 			[]string{"to set a variable write -x " + shellQuote(shown), "if it is the program, put -- before it"}}

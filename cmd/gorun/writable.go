@@ -19,7 +19,8 @@ func checkResult(path string) error {
 	case err == nil && info.IsDir():
 		err = errors.New("is a directory")
 	case err == nil || errors.Is(err, fs.ErrNotExist):
-		err = checkDir(filepath.Dir(path))
+		file, _ := target(path) // what is wrong with it the check says
+		err = checkDir(filepath.Dir(file))
 	default:
 		err = errors.Unwrap(err)
 	}
