@@ -24,6 +24,10 @@ var behaviours = map[string]func(*fake){
 	// Before the ranks are started.
 	"no-hello":     func(f *fake) { f.mark("up"); f.hang() },
 	"dies-hailing": func(f *fake) { fmt.Fprintln(os.Stderr, "oops"); os.Exit(3) },
+	"crashes-hailing": func(f *fake) {
+		fmt.Fprint(os.Stderr, "runtime: no thread\nfatal error: newosproc\n"+strings.Repeat("goroutine 1\n", 100))
+		os.Exit(2)
+	},
 	"dies-up": func(f *fake) {
 		f.hello()
 		if f.first() {

@@ -33,6 +33,7 @@ func TestHostsBeforeTheStart(t *testing.T) {
 		{"no-hail", 1, "gorun's agent was started on this machine, but did not speak in 1s", true},
 		{"no-hello", 1, "its agent started but sent no hello: nothing came within 200ms", true},
 		{"dies-hailing", 1, `its agent started but sent no hello: gorun's agent was lost: exit status 3 (its stderr: "oops")`, false},
+		{"crashes-hailing", 1, `exit status 2 (its stderr begins: "runtime: no thread\nfatal error: newosproc"; -v shows all)`, false},
 		{"dies-up", 2, `gorun's agent was lost: exit status 3 (its stderr: "?[1moops")`, false},
 		{"dies-planned", 2, "gorun's agent was lost: killed by SIGKILL", false},
 		{"no-answer", 2, "reached, but its agent did not prepare the ranks within 200ms", true},
@@ -56,6 +57,20 @@ func TestHostsBeforeTheStart(t *testing.T) {
 			}
 			if tt.hosts > 1 && !w.has("done") {
 				t.Error("the good host was not told to stop")
+			}
+		})
+	}
+}
+
+// All that an agent said when it crashed is for those who ask.
+func TestCrashIsToldWithV(t *testing.T) {
+	for name, want := range map[string]int{"quiet": 0, "verbose": 100} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "crashes-hailing", 1)
+			w.io.Verbose = want > 0
+			w.hostError()
+			if got := strings.Count(w.stderr.String(), "localhost: goroutine 1\n"); got != want {
+				t.Errorf("got %d lines of it; want %d", got, want)
 			}
 		})
 	}

@@ -50,6 +50,14 @@ func (r *run) gone(h *host, why string) {
 	r.tell(func() { r.step(event{host: h.index, lost: &lostEvent{why: why, sweep: true}}) })
 }
 
+func (r *run) detail(h *host, text string) {
+	r.tell(func() {
+		for line := range strings.Lines(text) {
+			r.note("info", h.spec.Name+": "+strings.TrimSuffix(line, "\n"))
+		}
+	})
+}
+
 // maxUnread bounds what a host is owed while it asks for more. All of a store's keys are
 // not so much.
 const maxUnread = 2 * rendezvous.MaxTotal

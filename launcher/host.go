@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +61,7 @@ type sink interface {
 	didNotCome(h *host, err error)
 	frame(h *host, f wire.Frame) error // an error ends the link
 	gone(h *host, why string)
+	detail(h *host, text string) // of what another call tells in short
 }
 
 // serve connects to the host and hands its frames to s until the stream or h.ctx ends.
@@ -75,7 +77,7 @@ func (h *host) serve(d *transport.Dialer, s sink) {
 	h.link = link
 	r := wire.NewReader(link, wire.MaxReport)
 	if h.hello, err = readHello(link, r, s.patience()); err != nil {
-		s.didNotCome(h, fmt.Errorf("its agent started but sent no hello: %s", h.whyGone(err)))
+		s.didNotCome(h, fmt.Errorf("its agent started but sent no hello: %s", h.whyGone(err, s)))
 		return
 	}
 	h.send = wire.NewSender(link)
@@ -86,7 +88,7 @@ func (h *host) serve(d *transport.Dialer, s sink) {
 	if h.dropped.Load() {
 		h.cancel()
 	} else if !h.sawDone {
-		s.gone(h, h.whyGone(err))
+		s.gone(h, h.whyGone(err, s))
 	}
 	// An agent may be swept over this connection: the loop drops it when that is done.
 	<-h.ctx.Done()
@@ -148,31 +150,43 @@ func checkHello(h *wire.Hello) error {
 }
 
 // whyGone says how the stream ended that should not have.
-func (h *host) whyGone(err error) string {
+func (h *host) whyGone(err error, s sink) string {
 	_, late := errors.AsType[lateError](err)
 	if late || errors.Is(err, errPeer) {
-		return err.Error() + stderrOf(h.link)
+		return err.Error() + h.stderr(s)
 	}
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Sprintf("link lost: %v%s", err, stderrOf(h.link))
+		return fmt.Sprintf("link lost: %v%s", err, h.stderr(s))
 	}
 	ctx, cancel := context.WithTimeout(h.ctx, exitPatience)
 	defer cancel()
 	switch end := h.link.Wait(ctx); {
 	case end == nil:
-		return "gorun's agent ended early" + stderrOf(h.link)
+		return "gorun's agent ended early" + h.stderr(s)
 	case ctx.Err() != nil:
-		return "gorun's agent closed its stream" + stderrOf(h.link)
+		return "gorun's agent closed its stream" + h.stderr(s)
 	default:
-		return fmt.Sprintf("gorun's agent was lost: %v%s", end, stderrOf(h.link))
+		return fmt.Sprintf("gorun's agent was lost: %v%s", end, h.stderr(s))
 	}
 }
 
-func stderrOf(l transport.Link) string {
-	if s := l.Stderr(); s != "" {
-		return fmt.Sprintf(" (its stderr: %q)", s)
+// stderr is what the agent wrote to its standard error, if anything, in brackets. Of
+// much, as when the Go runtime gives up, only the beginning is told; the rest is a
+// detail.
+func (h *host) stderr(s sink) string {
+	const most = 300
+	text := strings.TrimSpace(h.link.Stderr())
+	if text == "" {
+		return ""
 	}
-	return ""
+	if len(text) <= most {
+		return fmt.Sprintf(" (its stderr: %q)", text)
+	}
+	s.detail(h, "its stderr:\n"+text)
+	lines := strings.SplitN(text, "\n", 3)
+	begin := strings.Join(lines[:min(len(lines), 2)], "\n")
+	begin = strings.ToValidUTF8(begin[:min(len(begin), most)], "")
+	return fmt.Sprintf(" (its stderr begins: %q; -v shows all)", begin)
 }
 
 // drop lets the host go. An agent that has said Done ends by itself; wait bounds how
