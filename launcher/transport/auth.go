@@ -31,9 +31,11 @@ type keyring struct {
 
 	wg sync.WaitGroup // exchanges with ssh-agent
 
-	mu    sync.Mutex
-	files map[string]*identity // guarded by mu
-	conn  net.Conn             // guarded by mu: to ssh-agent
+	turn  sync.Mutex           // held also while files are read: see await
+	files map[string]*identity // guarded by turn
+
+	mu   sync.Mutex
+	conn net.Conn // guarded by mu: to ssh-agent
 }
 
 // identity is a key, or a file that is none.
@@ -156,8 +158,8 @@ func signWith(signer ssh.Signer, rand io.Reader, data []byte, algorithm string) 
 
 // file returns the key in a file, read once.
 func (k *keyring) file(name string) *identity {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.turn.Lock()
+	defer k.turn.Unlock()
 	id := k.files[name]
 	if id == nil {
 		id = readKey(name)
@@ -175,7 +177,7 @@ func readKey(name string) *identity {
 	data, err := readKeyFile(name)
 	if err != nil {
 		id.absent = errors.Is(err, fs.ErrNotExist)
-		id.why = err.Error()
+		id.why = reason(err)
 		if pub := readPublicKey(name + ".pub"); id.absent && pub != nil {
 			id.pub, id.why, id.absent = pub, "only its public half is here", false
 		}
@@ -204,28 +206,20 @@ func readKey(name string) *identity {
 
 // readKeyFile refuses a key of this user's that others may read, as ssh does.
 func readKeyFile(name string) ([]byte, error) {
-	st, err := os.Stat(name)
+	data, st, err := readFile(name, maxKeyFile)
 	if err != nil {
 		return nil, err
 	}
-	if !st.Mode().IsRegular() || st.Size() > maxKeyFile {
-		return nil, errors.New("not a key file")
-	}
-	data, err := os.ReadFile(name)
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	ours := !ok || int(sys.Uid) == os.Getuid()
-	if err == nil && ours && st.Mode().Perm()&0o077 != 0 && parsePublicKey(data) == nil {
+	if ours && st.Mode().Perm()&0o077 != 0 && parsePublicKey(data) == nil {
 		return nil, fmt.Errorf("others may read it (mode %04o)", st.Mode().Perm())
 	}
-	return data, err
+	return data, nil
 }
 
 func readPublicKey(name string) ssh.PublicKey {
-	st, err := os.Stat(name)
-	if err != nil || !st.Mode().IsRegular() || st.Size() > maxKeyFile {
-		return nil
-	}
-	data, err := os.ReadFile(name)
+	data, _, err := readFile(name, maxKeyFile)
 	if err != nil {
 		return nil
 	}

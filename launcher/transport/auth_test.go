@@ -143,7 +143,7 @@ func TestLogin(t *testing.T) {
 		{"identities-only-by-pub", sign2.PublicKey(), []string{"IdentitiesOnly yes", "IdentityFile ~/.ssh/half"}, agentKeys, ""},
 		{"identities-only-public-file", sign2.PublicKey(), []string{"IdentitiesOnly yes", "IdentityFile ~/.ssh/halfkey"}, agentKeys, ""},
 		{"pub-without-agent", sign2.PublicKey(), []string{"IdentityFile ~/.ssh/half"}, "", "half ed25519: only its public half is here"},
-		{"missing-identity", file, []string{"IdentityFile ~/.ssh/none"}, "", "none: stat "},
+		{"missing-identity", file, []string{"IdentityFile ~/.ssh/none"}, "", "none: no such file"},
 		{"no-agent-there", sign1.PublicKey(), nil, filepath.Join(dir, "nosocket"), "ssh-agent: dial unix"},
 	}
 	for _, tt := range tests {

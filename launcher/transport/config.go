@@ -12,8 +12,9 @@ import (
 
 // Limits of what is read of ssh's files.
 const (
-	maxConfigFile   = 4 << 20
-	maxIncludeDepth = 16 // as OpenSSH
+	maxConfig       = 8 << 20 // bytes of all files
+	maxConfigFiles  = 1000    // a file that is included twice is two
+	maxIncludeDepth = 16      // as OpenSSH
 )
 
 const systemConfig = "/etc/ssh/ssh_config"
@@ -28,6 +29,8 @@ type sshConfig struct {
 	files [][]directive
 	home  string
 	user  string // this user
+
+	read, bytes int // files and bytes so far
 }
 
 // directive is one line of an ssh_config file.
@@ -43,8 +46,9 @@ func (d *directive) errorf(format string, args ...any) *ConfigError {
 	return &ConfigError{File: d.file, Line: d.line, Msg: fmt.Sprintf(format, args...)}
 }
 
-// loadConfig reads the files that opts name.
-func loadConfig(opts Options) (*sshConfig, error) {
+// loadConfig reads the files that opts name. As with ssh, one of the default files that
+// cannot be read is as good as none; unread is told, unless it is not there.
+func loadConfig(opts Options, unread func(name string, err error)) (*sshConfig, error) {
 	c := &sshConfig{home: opts.Home, user: opts.User}
 	files := opts.Config
 	if files == nil {
@@ -56,7 +60,10 @@ func loadConfig(opts Options) (*sshConfig, error) {
 			base = "/etc/ssh"
 		}
 		ds, err := c.load(name, base, 0)
-		if errors.Is(err, fs.ErrNotExist) && opts.Config == nil {
+		if e, ok := errors.AsType[*fs.PathError](err); ok && e.Path == name && e.Err != errNotRegular && opts.Config == nil {
+			if !missing(err) {
+				unread(name, err)
+			}
 			continue
 		}
 		if err != nil {
@@ -69,9 +76,12 @@ func loadConfig(opts Options) (*sshConfig, error) {
 
 // load reads one file and those it includes. Relative includes are looked up in base.
 func (c *sshConfig) load(name, base string, depth int) ([]directive, error) {
-	data, err := readConfigFile(name, name == systemConfig)
+	data, err := readConfigFile(name, maxConfig-c.bytes, name == systemConfig)
 	if err != nil {
 		return nil, err
+	}
+	if c.read, c.bytes = c.read+1, c.bytes+len(data); c.read > maxConfigFiles {
+		return nil, &ConfigError{File: name, Msg: fmt.Sprintf("more than %d files are included", maxConfigFiles)}
 	}
 	var ds []directive
 	for i, text := range strings.Split(data, "\n") {
@@ -95,25 +105,23 @@ func (c *sshConfig) load(name, base string, depth int) ([]directive, error) {
 
 // readConfigFile returns a file's text. Like ssh it refuses one that others may write,
 // unless it is the system's: in some containers that belongs to nobody.
-func readConfigFile(name string, system bool) (string, error) {
-	st, err := os.Stat(name)
+func readConfigFile(name string, limit int, system bool) (string, error) {
+	data, st, err := readFile(name, int64(limit))
+	if errors.Is(err, errTooLong) {
+		return "", &ConfigError{File: name, Msg: fmt.Sprintf("with this file more than %d bytes are to be read", maxConfig)}
+	}
 	if err != nil {
 		return "", err
 	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	switch {
-	case st.IsDir():
-		return "", &ConfigError{File: name, Msg: "is a directory"}
-	case st.Size() > maxConfigFile:
-		return "", &ConfigError{File: name, Msg: fmt.Sprintf("has %d bytes; the limit is %d", st.Size(), maxConfigFile)}
 	case system:
 	case ok && sys.Uid != 0 && int(sys.Uid) != os.Getuid():
 		return "", &ConfigError{File: name, Msg: "belongs to another user"}
 	case st.Mode().Perm()&0o022 != 0:
 		return "", &ConfigError{File: name, Msg: fmt.Sprintf("may be written by others (mode %04o)", st.Mode().Perm())}
 	}
-	data, err := os.ReadFile(name)
-	return string(data), err
+	return string(data), nil
 }
 
 func (c *sshConfig) include(d *directive, base string, depth int) error {
@@ -138,6 +146,9 @@ func (c *sshConfig) include(d *directive, base string, depth int) error {
 				continue
 			}
 			ds, err := c.load(name, base, depth+1)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // a dangling link, or a file that has just been removed
+			}
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,8 @@ import (
 	"gorun/hostfile"
 )
 
+func noFile(string, error) {}
+
 // configOf loads one config file of the given text.
 func configOf(t *testing.T, text string) (*sshConfig, string, error) {
 	t.Helper()
@@ -22,7 +24,7 @@ func configOf(t *testing.T, text string) (*sshConfig, string, error) {
 	os.Mkdir(filepath.Join(home, ".ssh"), 0o700)
 	name := filepath.Join(home, ".ssh", "config")
 	write(t, name, text, 0o600)
-	c, err := loadConfig(Options{Home: home, User: "alice", Config: []string{name}})
+	c, err := loadConfig(Options{Home: home, User: "alice", Config: []string{name}}, noFile)
 	return c, home, err
 }
 
@@ -140,7 +142,7 @@ func TestIncludes(t *testing.T) {
 	write(t, filepath.Join(dir, "more.d", "1.conf"), "Host c\nHostName sea\n", 0o600)
 	write(t, filepath.Join(dir, "more.d", "2.conf"), "Host c d\nHostName lake\nPort 1\nProxyJump x\n", 0o600)
 	write(t, filepath.Join(dir, "only-b"), "User inner\nHost a b\nPort 7\n", 0o600)
-	if c, err = loadConfig(Options{Home: home, User: "alice"}); err != nil {
+	if c, err = loadConfig(Options{Home: home, User: "alice"}, noFile); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct{ host, want string }{
@@ -173,7 +175,7 @@ func TestIncludeLeavesOut(t *testing.T) {
 	write(t, filepath.Join(dir, "d", "1"), "Port 7\n", 0o600)
 	write(t, filepath.Join(dir, ".mine"), "User bob\n", 0o600)
 	write(t, filepath.Join(dir, "config"), "Include d/* .m*\n", 0o600)
-	c, err := loadConfig(Options{Home: home, User: "alice"})
+	c, err := loadConfig(Options{Home: home, User: "alice"}, noFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,16 +203,16 @@ func TestConfigFiles(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := loadConfig(Options{Home: home, Config: []string{tt.path}})
+			_, err := loadConfig(Options{Home: home, Config: []string{tt.path}}, noFile)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v; want %q", err, tt.want)
 			}
 		})
 	}
-	if _, err := readConfigFile(name, true); err != nil {
+	if _, err := readConfigFile(name, maxConfig, true); err != nil {
 		t.Errorf("the system's file: got %v; want it read, whoever may write it", err)
 	}
-	if _, err := loadConfig(Options{Home: filepath.Join(home, "nobody")}); err != nil {
+	if _, err := loadConfig(Options{Home: filepath.Join(home, "nobody")}, noFile); err != nil {
 		t.Errorf("default files that do not exist: got %v; want no error", err)
 	}
 }

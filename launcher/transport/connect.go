@@ -29,6 +29,7 @@ const (
 	atAuth
 	atSign // ssh-agent is asked for a signature
 	atAgent
+	atFiles // the user's own files are read
 )
 
 // bannerConn is a connection on which the server's ssh banner has come. Our own

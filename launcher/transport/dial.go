@@ -65,13 +65,17 @@ func (t *trail) all() []Phase {
 }
 
 // prepare begins an attempt. It says whether the host is this machine as far as that
-// is known without asking a name server.
+// is known without asking a name server. ssh_config may send a host's name elsewhere,
+// but is not asked about a host that the user did not write down.
 func (d *Dialer) prepare(ctx context.Context, h hostfile.Host) (a *attempt, local bool, err error) {
 	a = &attempt{d: d, host: h, caller: ctx, trail: trail{start: time.Now()}}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.budget = newBudget(d.opts.ConnectTimeout, d.keys.prompts.spent, a.cancel)
 	named := d.machine().named(h.Name) && h.User == "" && h.Port == 0
-	config, err := d.config()
+	if named && h.Line == 0 {
+		return a, true, nil
+	}
+	config, err := a.configuration()
 	if err == nil {
 		a.s, err = config.lookup(h, d.opts.AcceptNewHostKeys)
 	}
@@ -80,6 +84,14 @@ func (d *Dialer) prepare(ctx context.Context, h hostfile.Host) (a *attempt, loca
 		return nil, false, a.fail(err)
 	}
 	return a, named && (err != nil || !a.s.elsewhere), nil
+}
+
+// configuration reads ssh's files, on the host's time.
+func (a *attempt) configuration() (*sshConfig, error) {
+	a.stage.Store(int32(atFiles))
+	a.budget.resume()
+	defer a.budget.pause()
+	return await(a.ctx, a.d.config)
 }
 
 // end frees what the attempt holds.
@@ -217,16 +229,14 @@ const slotPatience = time.Second
 
 // handshake does the key exchange and logs in. It closes conn if it fails.
 func (a *attempt) handshake(conn net.Conn) (*sshConn, error) {
-	a.stage.Store(int32(atKeys))
 	stop := context.AfterFunc(a.ctx, func() { conn.Close() })
 	defer stop()
-	check, err := a.d.hosts.check(a.s)
+	check, l, err := a.secrets()
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	l := &login{ctx: a.ctx, stage: &a.stage, user: a.s.user}
-	l.rest, l.skipped = a.d.keys.candidates(a.s)
+	a.stage.Store(int32(atKeys))
 	config := &ssh.ClientConfig{
 		User:              a.s.user,
 		ClientVersion:     clientVersion,
@@ -247,10 +257,30 @@ func (a *attempt) handshake(conn net.Conn) (*sshConn, error) {
 	return newSSHConn(c, chans, reqs), nil
 }
 
-// authAfter notes that the login begins once the host's key is found good.
+// secrets reads known_hosts and the user's keys.
+func (a *attempt) secrets() (*hostKeyCheck, *login, error) {
+	a.stage.Store(int32(atFiles))
+	check, err := await(a.ctx, func() (*hostKeyCheck, error) { return a.d.hosts.check(a.s) })
+	if err != nil {
+		return nil, nil, err
+	}
+	a.d.keys.agent() // it has a time limit of its own, and Close waits for it
+	l, err := await(a.ctx, func() (*login, error) {
+		l := &login{ctx: a.ctx, stage: &a.stage, user: a.s.user}
+		l.rest, l.skipped = a.d.keys.candidates(a.s)
+		return l, nil
+	})
+	return check, l, err
+}
+
+// authAfter notes that the login begins once the host's key is found good. In later key
+// exchanges, when the attempt is over, no file is used.
 func (a *attempt) authAfter(check ssh.HostKeyCallback) ssh.HostKeyCallback {
 	return func(name string, addr net.Addr, key ssh.PublicKey) error {
-		err := check(name, addr, key)
+		if stage(a.stage.Load()) != atKeys {
+			return check(name, addr, key)
+		}
+		_, err := await(a.ctx, func() (struct{}, error) { return struct{}{}, check(name, addr, key) })
 		if err == nil && a.stage.CompareAndSwap(int32(atKeys), int32(atAuth)) {
 			a.trail.mark("auth")
 		}
@@ -267,11 +297,11 @@ func (a *attempt) banner(text string) error {
 
 // explain finds the reason behind the error of a handshake.
 func (a *attempt) explain(err error, check *hostKeyCheck, l *login) error {
-	if why := check.failure(); why != nil {
-		return why
-	}
 	if a.ctx.Err() != nil {
 		return context.Cause(a.ctx)
+	}
+	if why := check.failure(); why != nil {
+		return why
 	}
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner // without the ssh package's "handshake failed"
@@ -293,6 +323,7 @@ func (a *attempt) fail(err error) error {
 	e := &HostError{Host: a.host.Name, Phase: a.trail.last(), Tries: a.tries, Err: err}
 	if a.s != nil {
 		e.Addr, e.Unused = a.s.address(), a.s.unused
+		e.Unread = a.d.unreadable()
 	}
 	if errors.Is(err, errBudget) || errors.Is(context.Cause(a.ctx), errBudget) {
 		e.Err = a.timeout(err)
@@ -317,7 +348,13 @@ func (a *attempt) timeout(err error) error {
 		t.Reached = "the key exchange is done, but the login was not answered"
 	case atSign:
 		t.Reached = "the host takes a key of ssh-agent, but ssh-agent did not sign with it"
+	case atFiles:
+		t.Reached = "a file in ~/.ssh, or one that is named there, was not read (file server down?)"
 	default:
+		if a.s == nil {
+			t.Reached = "gorun's agent was started on this machine, but did not speak"
+			break
+		}
 		t.Reached = "logged in, but the host did not start gorun's agent"
 	}
 	return t

@@ -20,6 +20,7 @@ type HostError struct {
 	Phase  string   // the Phase in which it failed
 	Tries  int      // connections attempted
 	Unused []string // ssh_config directives that apply to the host and that gorun does not use, with file and line
+	Unread []string // files of ssh's that are there and cannot be read, and why
 	Err    error
 }
 
@@ -27,6 +28,9 @@ func (e *HostError) Error() string {
 	s := e.Err.Error()
 	if e.Addr != "" {
 		s = "ssh " + cleanLine(e.Addr, 200) + ": " + s
+	}
+	if len(e.Unread) > 0 {
+		s += " (not read: " + strings.Join(e.Unread, "; ") + ")"
 	}
 	if e.Tries > 1 {
 		s += fmt.Sprintf(" (%d tries)", e.Tries)
@@ -186,9 +190,12 @@ type DroppedError struct {
 
 func (e *DroppedError) Unwrap() error { return e.err }
 
+// NotSSH reports whether something else than ssh speaks there. Trying again does not help then.
+func (e *DroppedError) NotSSH() bool { return e.err == nil }
+
 func (e *DroppedError) Error() string {
 	s := e.Addr + " closed the connection before the ssh banner"
-	if e.err == nil {
+	if e.NotSSH() {
 		return fmt.Sprintf("%s is not an ssh server: it said %q", e.Addr, e.Text)
 	}
 	if e.Text != "" {

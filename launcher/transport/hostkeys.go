@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -156,25 +155,27 @@ func (db *knownHosts) lookup(name string) []*knownKey {
 
 // hostKeys is what is known of all hosts' keys, by file.
 type hostKeys struct {
-	log *slog.Logger
+	log    *slog.Logger
+	unread func(name string, err error) // told of files that cannot be read
 
-	mu    sync.Mutex
-	files map[string]*knownHosts // guarded by mu
+	turn  sync.Mutex             // held also while files are read and written: see await
+	files map[string]*knownHosts // guarded by turn
 
 	// What became of keys that were accepted unknown; guarded by mu.
+	mu         sync.Mutex
 	recorded   map[string]int // by file
 	unrecorded int            // there is no file to record them in
 	notWritten map[string]int // by what went wrong
 }
 
-func newHostKeys(log *slog.Logger) *hostKeys {
-	return &hostKeys{log: log, files: map[string]*knownHosts{}, recorded: map[string]int{}, notWritten: map[string]int{}}
+func newHostKeys(log *slog.Logger, unread func(name string, err error)) *hostKeys {
+	return &hostKeys{log: log, unread: unread, files: map[string]*knownHosts{}, recorded: map[string]int{}, notWritten: map[string]int{}}
 }
 
 // known returns the lines of the files that are for name.
 func (h *hostKeys) known(files []string, name string) ([]*knownKey, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.turn.Lock()
+	defer h.turn.Unlock()
 	return h.knownLocked(files, name)
 }
 
@@ -194,7 +195,7 @@ func (h *hostKeys) loadLocked(file string) (*knownHosts, error) {
 	if db := h.files[file]; db != nil {
 		return db, nil
 	}
-	text, err := readKnownHosts(file)
+	text, err := h.read(file)
 	if err != nil {
 		return nil, err
 	}
@@ -206,20 +207,19 @@ func (h *hostKeys) loadLocked(file string) (*knownHosts, error) {
 	return db, nil
 }
 
-func readKnownHosts(file string) (string, error) {
-	st, err := os.Stat(file)
+// read returns a file's text. As with ssh, one that cannot be read is as good as none.
+func (h *hostKeys) read(file string) (string, error) {
+	data, st, err := readFile(file, maxKnownHosts)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && st.Mode().Type()&fs.ModeCharDevice != 0: // /dev/null
+	case err == nil:
+		return string(data), nil
+	case missing(err), st != nil && st.Mode().Type()&fs.ModeCharDevice != 0: // /dev/null
 		return "", nil
-	case err != nil:
+	case errors.Is(err, errNotRegular), errors.Is(err, errTooLong):
 		return "", err
-	case !st.Mode().IsRegular():
-		return "", fmt.Errorf("%s: not a regular file", file)
-	case st.Size() > maxKnownHosts:
-		return "", fmt.Errorf("%s: %d bytes; the limit is %d", file, st.Size(), maxKnownHosts)
 	}
-	b, err := os.ReadFile(file)
-	return string(b), err
+	h.unread(file, err)
+	return "", nil
 }
 
 // hostKeyAlgorithms orders what the server may choose from: it shows one key only, so

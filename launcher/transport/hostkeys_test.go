@@ -138,7 +138,7 @@ func TestHostKeys(t *testing.T) {
 			write(t, file, tt.known, 0o600)
 			s := tt.s
 			s.userKnownHosts = []string{file}
-			c, err := newHostKeys(slog.New(slog.DiscardHandler)).check(&s)
+			c, err := newHostKeys(slog.New(slog.DiscardHandler), noFile).check(&s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +185,7 @@ func TestKnownHostsAsSSH(t *testing.T) {
 		"a,b " + A, "*.x.org,!no.x.org " + A, knownhosts.HashHostname("c") + " " + A, "[d]:44 " + A, "d " + A, "@revoked e* " + A,
 		"@cert-authority *.x.org " + A, "[*.y]:44 " + A, "? " + A, "10.0.*,!10.0.0.1 " + A, "",
 	}, "\n"), 0o600)
-	db := newHostKeys(slog.New(slog.DiscardHandler))
+	db := newHostKeys(slog.New(slog.DiscardHandler), noFile)
 	for _, name := range []string{"a", "b", "c", "d", "[d]:44", "e", "eee", "m.x.org", "no.x.org", "[z.y]:44", "10.0.0.1", "10.0.0.2", "zz"} {
 		out, _ := exec.Command("ssh-keygen", "-F", name, "-f", file).Output()
 		var want []string
@@ -246,7 +246,7 @@ func TestAcceptNew(t *testing.T) {
 	_, b := newKey(t)
 	home := filepath.Join(t.TempDir(), "new")
 	file := filepath.Join(home, ".ssh", "known_hosts")
-	h := newHostKeys(slog.New(slog.DiscardHandler))
+	h := newHostKeys(slog.New(slog.DiscardHandler), noFile)
 	const hosts = 40
 	var wg sync.WaitGroup
 	for i := range hosts {
@@ -277,7 +277,7 @@ func TestAcceptNew(t *testing.T) {
 	}
 
 	// What was written is what a fresh start reads, and it protects.
-	again := newHostKeys(slog.New(slog.DiscardHandler))
+	again := newHostKeys(slog.New(slog.DiscardHandler), noFile)
 	for i := range hosts / 2 {
 		s := settings{hostname: fmt.Sprintf("n%02d", i), port: 22, acceptNew: true, userKnownHosts: []string{file}}
 		c, err := again.check(&s)
@@ -306,7 +306,7 @@ func TestAcceptNewEnds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHostKeys(slog.New(slog.DiscardHandler))
+			h := newHostKeys(slog.New(slog.DiscardHandler), noFile)
 			s := settings{hostname: "gpu1", port: 22, acceptNew: true, userKnownHosts: []string{tt.file}}
 			for i := range 2 {
 				c, err := h.check(&s)

@@ -118,7 +118,7 @@ func (a *attempt) agent(conn *sshConn) (Link, error) {
 // why, and installs it.
 func (a *attempt) start(conn *sshConn) (*sshLink, error) {
 	a.trail.mark("agent")
-	bin, err := a.d.ship.get()
+	bin, err := await(a.ctx, a.d.ship.get)
 	if err != nil {
 		return nil, err
 	}

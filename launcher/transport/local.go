@@ -152,7 +152,7 @@ func (l *localLink) Close() error {
 }
 
 func (l *localLink) Run(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, l.self, args...)
+	cmd := exec.CommandContext(ctx, lasting(l.self), args...)
 	out := &tail{limit: runOutput}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -165,6 +165,15 @@ func (l *localLink) Run(ctx context.Context, args ...string) ([]byte, error) {
 		err = exitOf(err, cmd.ProcessState)
 	}
 	return out.buf, err
+}
+
+// lasting names this process's own binary so that it can be run also when its file has
+// been replaced or removed since.
+func lasting(self string) string {
+	if exe, err := os.Executable(); err == nil && exe == self {
+		return "/proc/self/exe"
+	}
+	return self
 }
 
 func (l *localLink) Stderr() string { return l.stderr.String() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -108,7 +109,7 @@ func TestLocalFailures(t *testing.T) {
 		{"not-executable", filepath.Join(dir, "plain"), "permission denied"},
 		{"ends", script("ends", "echo out; echo oops >&2; exit 3"), `(exit status 3) before gorun's agent spoke; it printed "oops"`},
 		{"killed", script("killed", "kill -9 $$"), "(killed by SIGKILL)"},
-		{"silent", script("silent", "exec sleep 60"), "logged in, but the host did not start gorun's agent in 1s"},
+		{"silent", script("silent", "exec sleep 60"), "gorun's agent was started on this machine, but did not speak in 1s"},
 		{"other-version", script("version", `echo "@gorun-$2 agent 99"; exec cat`), `the agent says "agent 99", want "agent 1"`},
 	}
 	for _, tt := range tests {
@@ -125,6 +126,24 @@ func TestLocalFailures(t *testing.T) {
 				t.Errorf("got %v; want %q, and no word of ssh", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestLocalRunWithoutFile: what must be swept is swept also when gorun's file has been replaced.
+func TestLocalRunWithoutFile(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "gorun")
+	write(t, file, string(data), 0o755)
+	out, err := exec.Command(file, "vanish").CombinedOutput()
+	if got := string(out); err != nil || got != "swept job7\n" {
+		t.Errorf("got %q, %v; want the sweep", got, err)
 	}
 }
 

@@ -2,6 +2,8 @@ package transport
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,9 +25,27 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		case "agent":
 			standIn(os.Args[2:])
+		case "vanish":
+			vanish()
 		}
 	}
 	os.Exit(m.Run())
+}
+
+// vanish removes this program's file, then runs it as a local link does.
+func vanish() {
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Remove(self)
+	}
+	l := &localLink{self: self}
+	out, runErr := l.Run(context.Background(), "agent", "sweep", "job7")
+	fmt.Print(string(out))
+	if err := errors.Join(err, runErr); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 func standIn(args []string) {

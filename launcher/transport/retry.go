@@ -39,7 +39,7 @@ func patience(err error, s stage, total time.Duration) time.Duration {
 	switch {
 	case s > atKeys:
 		return 0
-	case errors.As(err, &dropped) && dropped.err != nil:
+	case errors.As(err, &dropped) && !dropped.NotSSH():
 		return total
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return total / 2

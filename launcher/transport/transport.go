@@ -18,6 +18,7 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -108,6 +109,22 @@ type Dialer struct {
 	dialTCP func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	agents sync.WaitGroup // local agents not yet reaped
+
+	mu     sync.Mutex
+	unread []string // guarded by mu: files that cannot be read, and why
+}
+
+// note keeps why a file cannot be read.
+func (d *Dialer) note(name string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unread = append(d.unread, cleanLine(name+": "+reason(err), 300))
+}
+
+func (d *Dialer) unreadable() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.unread)
 }
 
 // goodJobID reports whether id can stand in a path and in a command line.
@@ -125,9 +142,9 @@ func New(opts Options) (*Dialer, error) {
 	}
 	fillOptions(&opts)
 	d := &Dialer{opts: opts, log: opts.Logger, slots: make(chan struct{}, opts.Fanout)}
-	d.config = sync.OnceValues(func() (*sshConfig, error) { return loadConfig(opts) })
+	d.config = sync.OnceValues(func() (*sshConfig, error) { return loadConfig(opts, d.note) })
 	d.keys = newKeyring(opts)
-	d.hosts = newHostKeys(d.log)
+	d.hosts = newHostKeys(d.log, d.note)
 	d.ship = newShipment(opts.Self)
 	d.machine = sync.OnceValue(thisMachine)
 	d.dialTCP = (&net.Dialer{KeepAlive: -1}).DialContext // frames carry heartbeats
@@ -155,7 +172,8 @@ func fillOptions(opts *Options) {
 // Dial reaches h, starts an agent there and returns a Link to it, positioned after
 // the agent's hail. It blocks for ConnectTimeout at most, not counting what Options
 // excepts from it. Ending ctx ends Dial, not the Link. The error is a *HostError,
-// unless ctx ended. A Link must be closed before its Dialer.
+// unless ctx ended. A Link must be closed before its Dialer. A Host named localhost, or
+// as this machine is, is this machine without a look at ssh_config if its Line is 0.
 func (d *Dialer) Dial(ctx context.Context, h hostfile.Host) (Link, error) {
 	if d.opts.Self == "" || d.opts.JobID == "" {
 		return nil, fmt.Errorf("dial without a gorun binary or a job id")
@@ -183,8 +201,8 @@ func (d *Dialer) Dial(ctx context.Context, h hostfile.Host) (Link, error) {
 	return link, nil
 }
 
-// Clean removes gorun's cached binaries from h. It is for hosts without a job:
-// an agent that is being started there may have to be sent its binary again.
+// Clean removes gorun's cached binaries from h. It is for hosts without a job: ranks,
+// and the sweep after an agent that was killed, run the binary from there.
 func (d *Dialer) Clean(ctx context.Context, h hostfile.Host) error {
 	a, local, err := d.prepare(ctx, h)
 	if err != nil {
@@ -198,16 +216,22 @@ func (d *Dialer) Clean(ctx context.Context, h hostfile.Host) error {
 	switch {
 	case err != nil:
 	case local:
-		err = cleanLocal(d.opts.Home)
+		_, err = await(a.ctx, func() (struct{}, error) { return struct{}{}, cleanLocal(d.opts.Home) })
 	default:
 		err = a.cleanRemote(conn)
 	}
 	return a.fail(err)
 }
 
-// Warnings returns lines for the user about host keys that were accepted without
-// being known. It is complete when all Dials have returned.
-func (d *Dialer) Warnings() []string { return d.hosts.warnings() }
+// Warnings returns lines for the user about files of ssh's that cannot be read, and host
+// keys that were accepted without being known. It is complete when all Dials have returned.
+func (d *Dialer) Warnings() []string {
+	var ws []string
+	for _, u := range d.unreadable() {
+		ws = append(ws, "cannot read "+u+"; it counts as empty, as with ssh")
+	}
+	return append(ws, d.hosts.warnings()...)
+}
 
 // Close frees what the Dialer holds. It must be called after all Dials have returned
 // and all Links are closed, and waits a few seconds for local agents to end. It does

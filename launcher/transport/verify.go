@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
@@ -196,8 +197,8 @@ func plainRune(r rune) bool {
 // accept trusts a key that nobody knows, and records it.
 func (c *hostKeyCheck) accept(key ssh.PublicKey) error {
 	h := c.keys
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.turn.Lock()
+	defer h.turn.Unlock()
 	known, err := h.knownLocked(c.files, c.name)
 	if err != nil {
 		return err
@@ -223,6 +224,8 @@ func (h *hostKeys) recordLocked(c *hostKeyCheck, key ssh.PublicKey) {
 		db.add(k)
 	}
 	if k.file == os.DevNull {
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		h.unrecorded++
 		return
 	}
@@ -230,7 +233,10 @@ func (h *hostKeys) recordLocked(c *hostKeyCheck, key ssh.PublicKey) {
 	if c.s.hashKnownHosts {
 		name = knownhosts.HashHostname(name)
 	}
-	if err := appendLine(k.file, fmt.Sprintf("%s %s %s\n", name, k.algo, k.blob)); err != nil {
+	err := appendLine(k.file, fmt.Sprintf("%s %s %s\n", name, k.algo, k.blob))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
 		h.notWritten[err.Error()]++
 		return
 	}
@@ -244,7 +250,7 @@ func appendLine(file, line string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}
