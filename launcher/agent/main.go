@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -37,6 +38,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		fmt.Fprintf(stderr, "gorun agent: %v\n", err)
 		return exitLost
 	}
+	refresh(cfg.Exe)
 	cfg.Environ, cfg.Log = os.Environ(), stderr
 	cfg.Threads = min(runtime.GOMAXPROCS(1), mostThreads)
 	r, w := io.Reader(stdin), io.Writer(stdout)
@@ -47,6 +49,15 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		w = f
 	}
 	return Serve(ctx, r, w, cfg)
+}
+
+// refresh dates exe to now if it is gorun's binary in a cache (~/.cache/gorun): an
+// installation keeps the newest of these, and so those last used. It may fail.
+func refresh(exe string) {
+	dir, name := filepath.Split(exe)
+	if strings.HasSuffix(dir, "/.cache/gorun/") && strings.HasPrefix(name, "gorun-") {
+		unix.UtimesNanoAt(unix.AT_FDCWD, exe, nil, 0) // nil: the file server's now, the same for all hosts
+	}
 }
 
 func sweepMain(ctx context.Context, jobID string, stdout, stderr io.Writer) int {
