@@ -50,7 +50,10 @@ func hostHint(f launcher.HostFailure) (kind, hint string) {
 	if errors.Is(f.Err, syscall.ECONNREFUSED) {
 		return "refused", "does sshd run there, on that port? another port goes into the hostfile as port=N"
 	}
-	if _, ok := errors.AsType[*transport.DroppedError](f.Err); ok {
+	if e, ok := errors.AsType[*transport.DroppedError](f.Err); ok {
+		if e.NotSSH() {
+			return "not-ssh", "does sshd listen on that port? another port goes into the hostfile as port=N"
+		}
 		return "dropped", "--fanout N makes fewer connections at once; --connect-timeout TIME tries for longer"
 	}
 	if _, ok := errors.AsType[*transport.TimeoutError](f.Err); ok {
