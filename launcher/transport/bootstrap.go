@@ -31,8 +31,9 @@ import (
 const (
 	// f reports, q cleans up, a asks, w finds out whether a file can be made and run here
 	// (an empty one: a mount may forbid it, otherwise sh takes it for an empty script), r
-	// receives, x tries the binary, k keeps the newest 3, u readies the cache for writing,
-	// h is the home directory's turn, p a fallback directory's.
+	// receives, x tries the binary, k keeps the last 3 used and those used within a day (a job
+	// may need them), u readies the cache for writing, h is the home directory's turn, p a
+	// fallback directory's.
 	script = `o=$(umask); umask 077; s=$(uname -s); m=$(uname -m); t=; ` +
 		`f() { echo "@gorun-$n fail $1 $2"; }; ` +
 		`q() { test -n "$t" && rm -rf "$t"; t=; }; trap q 0; trap "exit 1" 1 2 13 15; ` +
@@ -43,7 +44,7 @@ const (
 		`test $(wc -c < "$1") -eq $z && chmod 700 "$1"; }; ` +
 		`x() { e=size; test $(wc -c < "$1") -eq $z && { "$1" --version < /dev/null > /dev/null; e=$?; }; test $e = 0 || { f $e "$2"; return 1; }; }; ` +
 		`k() { (cd "$c" || exit; find . -name "tmp.*" -mtime +1 -exec rm -f {} +; i=0; ` +
-		`ls -t | while read -r y; do case $y in gorun-*) i=$((i+1)); test $i -gt 3 && rm -f "$y";; esac; done); }; ` +
+		`ls -t | while read -r y; do case $y in gorun-*) i=$((i+1)); test $i -gt 3 && find "$y" -mtime +0 -exec rm -f {} +;; esac; done); }; ` +
 		`u() { test -n "$t" || { t=$c/tmp.$n; w "$t" "$c" || { q; return 1; }; }; }; ` +
 		`h() { test -d "$HOME" || { f nohome "$HOME"; return; }; mkdir -p "$c" || { f mkdir "$c"; return; }; ` +
 		`while :; do g=cached; test -x "$c/$v" || { g=home; u || return; }; a $g; ` +

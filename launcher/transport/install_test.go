@@ -485,7 +485,7 @@ func TestPrune(t *testing.T) {
 	for i := range 5 {
 		name := filepath.Join(cacheOf(home), fmt.Sprintf("gorun-%d", i))
 		write(t, name, "old", 0o700)
-		at := time.Now().Add(-time.Duration(i+1) * time.Hour)
+		at := time.Now().Add(-time.Duration(i+2) * 24 * time.Hour)
 		os.Chtimes(name, at, at)
 	}
 	for name, age := range map[string]time.Duration{"tmp.old": 72 * time.Hour, "tmp.new": time.Minute, "notes": 1000 * time.Hour} {
@@ -516,6 +516,25 @@ func TestPrune(t *testing.T) {
 	}
 	if _, err := os.Stat(cacheOf(home)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("after Clean: got %v; want no directory", err)
+	}
+}
+
+// TestPruneSparesTheUsed: other builds are installed while jobs run.
+func TestPruneSparesTheUsed(t *testing.T) {
+	home := t.TempDir()
+	os.MkdirAll(cacheOf(home), 0o700)
+	for name, age := range map[string]time.Duration{"gorun-1": time.Hour, "gorun-2": 2 * time.Hour, "gorun-3": 20 * time.Hour, "gorun-4": 25 * time.Hour} {
+		write(t, filepath.Join(cacheOf(home), name), "", 0o700)
+		at := time.Now().Add(-age)
+		os.Chtimes(filepath.Join(cacheOf(home), name), at, at)
+	}
+	d := fakeDialer(t, nil)
+	mustDial(t, d, shellHost{login: "sh", env: pathEnv(home)}.serve(t).host())
+	b, _ := d.ship.get()
+	want := []string{b.name, "gorun-1", "gorun-2", "gorun-3"}
+	slices.Sort(want)
+	if got := listDir(t, cacheOf(home)); !slices.Equal(got, want) {
+		t.Errorf("got %v; want %v", got, want)
 	}
 }
 
