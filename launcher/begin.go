@@ -157,9 +157,10 @@ func (r *run) openStdin(layout Layout) error {
 func ignoreTTIN() { signal.Ignore(syscall.SIGTTIN) }
 
 // outputFailed is called by the merger once per destination that cannot be written.
-// A closed stdout ends the job; other lost output is told at once and at the end.
+// A closed stdout or stderr ends the job, as SIGPIPE would end a program; other lost
+// output is told at once and at the end.
 func (r *run) outputFailed(err error, dest string) {
-	if dest == "stdout" && errors.Is(err, syscall.EPIPE) {
+	if (dest == "stdout" || dest == "stderr") && errors.Is(err, syscall.EPIPE) {
 		r.pipeClosed.Store(true)
 		r.trouble <- func() { r.step(event{stdout: true}) }
 		return

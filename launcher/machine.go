@@ -56,7 +56,7 @@ type event struct {
 	signal   syscall.Signal
 	timeout  bool // the job's own limit has passed
 	deadline bool // the wait of the current phase has passed
-	stdout   bool // stdout was closed by its reader
+	stdout   bool // stdout or stderr was closed by its reader
 }
 
 // lostEvent: a host's stream ended, or fell silent, before its Done.

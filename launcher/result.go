@@ -17,14 +17,14 @@ type Result struct {
 	Others       int           `json:"other_failures"` // ranks that failed by themselves beside First
 	Stopped      int           `json:"stopped"`        // ranks that gorun's own stop, or the user's signal, ended
 	Tail         []string      `json:"last_lines,omitempty"`
-	Killed       []int         `json:"killed,omitempty"`  // ranks that needed KILL
-	NoGrace      bool          `json:"-"`                 // they got it before their grace was over: the user asked twice
-	Left         []string      `json:"left,omitempty"`    // what could not be removed, "host: what"
-	Timeout      bool          `json:"timeout,omitempty"` // the job's time limit ended it
-	Signal       int           `json:"signal,omitempty"`  // the signal by which the user ended it
-	Lost         []string      `json:"lost,omitempty"`    // hosts lost, "host: why"
-	StdoutClosed bool          `json:"stdout_closed,omitempty"`
-	OutputError  string        `json:"output_error,omitempty"` // output that could not be written
+	Killed       []int         `json:"killed,omitempty"`        // ranks that needed KILL
+	NoGrace      bool          `json:"-"`                       // they got it before their grace was over: the user asked twice
+	Left         []string      `json:"left,omitempty"`          // what could not be removed, "host: what"
+	Timeout      bool          `json:"timeout,omitempty"`       // the job's time limit ended it
+	Signal       int           `json:"signal,omitempty"`        // the signal by which the user ended it
+	Lost         []string      `json:"lost,omitempty"`          // hosts lost, "host: why"
+	StdoutClosed bool          `json:"stdout_closed,omitempty"` // stdout or stderr, by its reader
+	OutputError  string        `json:"output_error,omitempty"`  // output that could not be written
 	EnvDigest    string        `json:"env_digest,omitempty"`
 	Elapsed      time.Duration `json:"elapsed_ns"`
 	Hurried      bool          `json:"-"` // somebody, or the limit, asked for the end: nothing is to be waited for

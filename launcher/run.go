@@ -49,7 +49,7 @@ type run struct {
 	deadline   *alarm                 // of the machine's current wait
 	limit      *alarm                 // of the ranks' run; off if there is none
 	outErr     atomic.Pointer[string] // the first output that could not be written
-	pipeClosed atomic.Bool            // stdout was closed by its reader
+	pipeClosed atomic.Bool            // stdout or stderr was closed by its reader
 }
 
 // placement is what is known once the ranks have places. It does not change.

@@ -224,7 +224,7 @@ func TestUnreadStderr(t *testing.T) {
 	p.end(124)
 }
 
-// TestClosedStderr: what ranks say to nobody is lost output.
+// TestClosedStderr: a job that says something to nobody ends, as with a closed stdout.
 func TestClosedStderr(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -233,10 +233,10 @@ func TestClosedStderr(t *testing.T) {
 	}
 	r.Close()
 	defer w.Close()
-	p := startTo(t, w, "-np", "1", "--result", "r.json", "sh", "-c", "echo lost >&2")
-	p.end(125)
+	p := startTo(t, w, "-np", "1", "--result", "r.json", "sh", "-c", "yes >&2")
+	p.end(141)
 	result, err := os.ReadFile(filepath.Join(p.dir, "r.json"))
-	if err != nil || !strings.Contains(string(result), "output to stderr is lost") {
+	if err != nil || !strings.Contains(string(result), "output was closed by its reader") {
 		t.Errorf("the result does not tell of it: %v\n%s", err, result)
 	}
 }

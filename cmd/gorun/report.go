@@ -46,7 +46,7 @@ func resultReport(res *launcher.Result, o options) report {
 		r.linef("host lost: %s%s", res.Lost[0], others(res))
 	case causeStdoutClosed:
 		if res.Stopped > 0 {
-			r.linef("standard output was closed by its reader%s", others(res))
+			r.linef("output was closed by its reader%s", others(res))
 		}
 	case causeOutput:
 		r.linef("%s; the ranks themselves ended well", res.OutputError)
