@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"gorun/envsync"
 	"gorun/hostfile"
 	"gorun/launcher"
 	"gorun/launcher/transport"
@@ -114,7 +115,7 @@ func parseClean(args []string) (options, error) {
 		}
 	}
 	if len(line.program) > 0 {
-		return o, &usageError{"gorun clean takes no argument " + shellQuote(line.program[0]),
+		return o, &usageError{"gorun clean takes no argument " + shellQuote(envsync.Conceal(line.program[0])),
 			[]string{"name hosts by -H LIST or -hostfile FILE", "to run a program named clean: gorun -- clean"}}
 	}
 	return o, nil

@@ -59,7 +59,7 @@ func hostHint(f launcher.HostFailure) (kind, hint string) {
 	if _, ok := errors.AsType[*transport.TimeoutError](f.Err); ok {
 		return "timeout", "--connect-timeout TIME waits for longer, -v shows how far each host came"
 	}
-	if _, ok := errors.AsType[*transport.ShellError](f.Err); ok {
+	if e, ok := errors.AsType[*transport.ShellError](f.Err); ok && !e.Local {
 		return "shell", fmt.Sprintf("what does this print? ssh %s exec /bin/sh -c pwd", shellQuote(f.Host))
 	}
 	return "", ""

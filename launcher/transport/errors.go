@@ -255,6 +255,7 @@ func (e *InstallError) Error() string {
 // ShellError says that the login shell, or what it started, ended before the agent
 // spoke: no /bin/sh, a forced command, a restricted shell, no login allowed.
 type ShellError struct {
+	Local  bool   // there was no shell: the agent was started here
 	Exit   error  // *ExitError, or why that is not known; nil for exit status 0
 	Output string // standard output, cleaned, the first 4 KiB
 	Stderr string // standard error, cleaned, the last 32 KiB
@@ -266,6 +267,9 @@ func (e *ShellError) Error() string {
 		how = e.Exit.Error()
 	}
 	s := fmt.Sprintf("the login shell ended (%s) before gorun's agent spoke", how)
+	if e.Local {
+		s = fmt.Sprintf("gorun's agent on this machine ended (%s) before it spoke", how)
+	}
 	if out := cmp.Or(e.Stderr, e.Output); out != "" {
 		s += fmt.Sprintf("; it printed %q", cleanLine(out, 300))
 	}

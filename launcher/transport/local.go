@@ -80,7 +80,7 @@ func (a *attempt) localFailure(l *localLink, sc *scanner, err error) error {
 		exit = l.exit
 	case <-time.After(time.Second):
 	}
-	return fmt.Errorf("agent: %w", &ShellError{Exit: exit, Output: sc.noise(), Stderr: l.Stderr()})
+	return &ShellError{Local: true, Exit: exit, Output: sc.noise(), Stderr: l.Stderr()}
 }
 
 // startLocal starts the agent in a session of its own, as sshd does on other hosts:

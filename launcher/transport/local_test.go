@@ -107,7 +107,7 @@ func TestLocalFailures(t *testing.T) {
 	tests := []struct{ name, self, want string }{
 		{"missing", filepath.Join(dir, "none"), "no such file"},
 		{"not-executable", filepath.Join(dir, "plain"), "permission denied"},
-		{"ends", script("ends", "echo out; echo oops >&2; exit 3"), `(exit status 3) before gorun's agent spoke; it printed "oops"`},
+		{"ends", script("ends", "echo out; echo oops >&2; exit 3"), `gorun's agent on this machine ended (exit status 3) before it spoke; it printed "oops"`},
 		{"killed", script("killed", "kill -9 $$"), "(killed by SIGKILL)"},
 		{"silent", script("silent", "exec sleep 60"), "gorun's agent was started on this machine, but did not speak in 1s"},
 		{"other-version", script("version", `echo "@gorun-$2 agent 99"; exec cat`), `the agent says "agent 99", want "agent 1"`},
