@@ -72,7 +72,7 @@ type HostKeyError struct {
 	Name           string // under which known_hosts has, or would have, the host
 	Algorithm      string // of the key shown
 	Fingerprint    string // of the key shown, SHA256:...
-	File           string // the line of known_hosts that contradicts
+	File           string // the line of known_hosts that contradicts; for an unknown key, a file that may
 	Line           int
 	KnownAlgorithm string // of the key in that line
 	Detail         string // what is wrong with the certificate
@@ -83,7 +83,11 @@ func (e *HostKeyError) Error() string {
 	key := fmt.Sprintf("%s %s", e.Algorithm, e.Fingerprint)
 	switch e.Problem {
 	case HostKeyUnknown:
-		return fmt.Sprintf("host key of %q is not known: %s", e.Name, key)
+		s := fmt.Sprintf("host key of %q is not known: %s", e.Name, key)
+		if e.File != "" {
+			s += fmt.Sprintf("; %s, which cannot be read, may know another", e.File)
+		}
+		return s
 	case HostKeyChanged:
 		s := fmt.Sprintf("host key of %q is not the one in %s:%d: the host shows %s", e.Name, e.File, e.Line, key)
 		if e.KnownAlgorithm != e.Algorithm {

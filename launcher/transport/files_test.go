@@ -137,7 +137,8 @@ func TestDeadFileServerInTime(t *testing.T) {
 	}
 }
 
-// TestUnreadableFiles: as with ssh, they count as empty, and the user is told.
+// TestUnreadableFiles: as with ssh, they count as empty, and the user is told. Unlike ssh,
+// no new key is trusted then.
 func TestUnreadableFiles(t *testing.T) {
 	home, dir := homeWithSSH(t)
 	pub := writeKey(t, filepath.Join(dir, "id_ed25519"))
@@ -155,6 +156,11 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "known_hosts: "+why) {
 		t.Errorf("got %v; want it to tell why", err)
+	}
+	d = fakeDialer(t, func(o *Options) { o.Home, o.Config, o.AcceptNewHostKeys = home, nil, true })
+	_, err = dial(t, d, s.host())
+	if key, ok := errors.AsType[*HostKeyError](err); !ok || key.Problem != HostKeyUnknown || !strings.Contains(err.Error(), "known_hosts, which cannot be read, may know another") {
+		t.Errorf("accepting new keys: got %v; want a refusal for the file", err)
 	}
 	write(t, filepath.Join(dir, "known_hosts2"), fmt.Sprintf("[127.0.0.1]:%d %s\n", s.port(), keyText(s.hostKey.PublicKey())), 0o600)
 	d = fakeDialer(t, func(o *Options) { o.Home, o.Config, o.AcceptNewHostKeys = home, nil, false })

@@ -160,6 +160,7 @@ type hostKeys struct {
 
 	turn  sync.Mutex             // held also while files are read and written: see await
 	files map[string]*knownHosts // guarded by turn
+	blind string                 // guarded by turn: a file that cannot be read
 
 	// What became of keys that were accepted unknown; guarded by mu.
 	mu         sync.Mutex
@@ -195,7 +196,7 @@ func (h *hostKeys) loadLocked(file string) (*knownHosts, error) {
 	if db := h.files[file]; db != nil {
 		return db, nil
 	}
-	text, err := h.read(file)
+	text, err := h.readLocked(file)
 	if err != nil {
 		return nil, err
 	}
@@ -207,8 +208,8 @@ func (h *hostKeys) loadLocked(file string) (*knownHosts, error) {
 	return db, nil
 }
 
-// read returns a file's text. As with ssh, one that cannot be read is as good as none.
-func (h *hostKeys) read(file string) (string, error) {
+// readLocked returns a file's text. As with ssh, one that cannot be read is as good as none.
+func (h *hostKeys) readLocked(file string) (string, error) {
 	data, st, err := readFile(file, maxKnownHosts)
 	switch {
 	case err == nil:
@@ -219,6 +220,7 @@ func (h *hostKeys) read(file string) (string, error) {
 		return "", err
 	}
 	h.unread(file, err)
+	h.blind = file
 	return "", nil
 }
 

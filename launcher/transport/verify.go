@@ -194,7 +194,8 @@ func plainRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@%+,", r)
 }
 
-// accept trusts a key that nobody knows, and records it.
+// accept trusts a key that nobody knows, and records it. Unlike ssh it trusts none while
+// there is a file that it cannot read: the host's key may have changed.
 func (c *hostKeyCheck) accept(key ssh.PublicKey) error {
 	h := c.keys
 	h.turn.Lock()
@@ -202,6 +203,11 @@ func (c *hostKeyCheck) accept(key ssh.PublicKey) error {
 	known, err := h.knownLocked(c.files, c.name)
 	if err != nil {
 		return err
+	}
+	if h.blind != "" {
+		e := c.problem(HostKeyUnknown, key, nil)
+		e.File = h.blind
+		return e
 	}
 	if ok, other := compare(known, key.Marshal()); ok {
 		return nil
