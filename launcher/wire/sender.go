@@ -29,7 +29,7 @@ type Sender struct {
 	mu     sync.Mutex
 	queue  []Frame // guarded by mu
 	queued int     // guarded by mu; bytes in queue
-	flight int     // guarded by mu; bytes of what was last taken from queue
+	flight int     // guarded by mu; bytes taken from queue, as far as they were not written before
 	closed bool    // guarded by mu
 	err    error   // guarded by mu; the first write error
 }
@@ -113,12 +113,20 @@ func (s *Sender) failure() error {
 	return ErrClosed
 }
 
-func (s *Sender) take() (queue []Frame, closed bool) {
+// take takes the queue. buffered is what is left of the last one.
+func (s *Sender) take(buffered int) (queue []Frame, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	queue, s.queue = s.queue, nil
-	s.flight, s.queued = s.queued, 0
+	s.flight, s.queued = s.queued+buffered, 0
 	return queue, s.closed
+}
+
+// landed notes that nothing taken from the queue is left to be written.
+func (s *Sender) landed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.flight = 0
 }
 
 func (s *Sender) loop() {
@@ -151,9 +159,11 @@ func (s *Sender) loop() {
 // called before that.
 func (s *Sender) writeQueue(w *frameWriter) (closed bool, err error) {
 	for {
-		queue, closed := s.take()
+		queue, closed := s.take(w.w.Buffered())
 		if len(queue) == 0 {
-			return closed, w.w.Flush()
+			err := w.w.Flush()
+			s.landed()
+			return closed, err
 		}
 		for _, f := range queue {
 			if err := w.write(f); err != nil {
