@@ -67,6 +67,8 @@ func hostHint(f launcher.HostFailure) (kind, hint string) {
 
 func hostKeyHint(host string, e *transport.HostKeyError) string {
 	switch {
+	case e.Problem == transport.HostKeyUnknown && e.File != "":
+		return "new hosts are trusted once this file can be read: " + shellQuote(e.File)
 	case e.Problem == transport.HostKeyUnknown && e.Command != "":
 		return "if that is the right key: " + e.Command + "; or trust new hosts with --accept-new-host-keys"
 	case e.Problem == transport.HostKeyUnknown:
@@ -87,6 +89,8 @@ func authHint(f launcher.HostFailure, e *transport.AuthError) string {
 		return "gorun logs in with keys only, which that server does not take"
 	case strings.Contains(e.Text, "Too many authentication failures"):
 		return "in ~/.ssh/config, IdentityFile with IdentitiesOnly yes offers only the right key"
+	case e.Unsigned():
+		return "ssh-add asks for a key's passphrase once and keeps it in ssh-agent"
 	case len(e.Offered) == 0 && exposed(e.Skipped) != "":
 		return "chmod 600 " + shellQuote(exposed(e.Skipped)) + " makes that key one's own again"
 	case len(e.Offered) == 0:

@@ -191,6 +191,18 @@ func TestErrors(t *testing.T) {
 			}}}}},
 			125, nil, "ssh-copy-id -p 2222 me@a",
 		},
+		"right-key-wrong-passphrase": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{
+				User: "me", Offered: []transport.Key{{Source: "k", Type: "ssh-rsa", Why: "the server takes it, but signing failed: the passphrase was wrong"}},
+			})}},
+			125, []string{"a: ssh me@a:22: the right key could not be used; offered k rsa: the server takes it, but signing failed: the passphrase was wrong; nothing was started"}, "ssh-add asks",
+		},
+		"unreadable-known-hosts": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.HostKeyError{
+				Name: "a", Algorithm: "ssh-ed25519", Fingerprint: "SHA256:x", Command: "ssh a", File: "/h/known_hosts",
+			})}},
+			125, nil, "once this file can be read: /h/known_hosts",
+		},
 		"key-that-others-read": {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{
 				User: "me", Skipped: []transport.Key{{Source: "/h/id a", Why: "others may read it (mode 0644)"}},

@@ -382,7 +382,7 @@ func (o *offer) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
 func (o *offer) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
 	sig, err := o.sign(rand, data, algorithm)
 	if n := len(o.l.offered); err != nil && n > 0 {
-		o.l.offered[n-1].Why = "the server takes it, but signing failed: " + cleanLine(err.Error(), 200)
+		o.l.offered[n-1].Why = unsigned + cleanLine(err.Error(), 200)
 	}
 	return sig, err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -129,6 +130,15 @@ type AuthError struct {
 	Text    string   // the server's last words, if any
 }
 
+// unsigned begins the Why of a key that the server would have taken.
+const unsigned = "the server takes it, but signing failed: "
+
+// Unsigned reports whether the server would have taken an offered key with which nothing
+// could be signed: a wrong passphrase, an ssh-agent that refuses.
+func (e *AuthError) Unsigned() bool {
+	return slices.ContainsFunc(e.Offered, func(k Key) bool { return strings.HasPrefix(k.Why, unsigned) })
+}
+
 func (e *AuthError) Error() string {
 	var b strings.Builder
 	switch {
@@ -138,6 +148,8 @@ func (e *AuthError) Error() string {
 		b.WriteString("no key to offer")
 	case strings.Contains(e.Text, "Too many authentication failures"):
 		fmt.Fprintf(&b, "the server takes no more than %s, and none of these was right", count(len(e.Offered), "key"))
+	case e.Unsigned():
+		b.WriteString("the right key could not be used")
 	case len(e.Offered) == 1:
 		b.WriteString("the key was not accepted")
 	default:

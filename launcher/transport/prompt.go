@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"sync"
@@ -98,6 +99,9 @@ func (k *lockedKey) decrypt() (ssh.Signer, error) {
 			return signer, nil
 		}
 		text = fmt.Sprintf("Wrong passphrase. Enter passphrase for key '%s': ", cleanLine(k.file, 200))
+	}
+	if errors.Is(err, x509.IncorrectPasswordError) {
+		return nil, errors.New("the passphrase was wrong")
 	}
 	return nil, fmt.Errorf("the passphrase was wrong: %w", err) // with old formats any error may mean that
 }
