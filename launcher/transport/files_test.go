@@ -97,6 +97,7 @@ func TestDeadFileServer(t *testing.T) {
 	cause := errors.New("interrupted")
 	dead := make(chan struct{})
 	t.Cleanup(func() { close(dead) })
+	loggedIn := make(chan struct{}) // known_hosts has been written
 	tests := []struct {
 		name string
 		hold func(d *Dialer) // what holds up readers for ever
@@ -104,7 +105,7 @@ func TestDeadFileServer(t *testing.T) {
 		{"config", func(d *Dialer) { d.config = func() (*sshConfig, error) { <-dead; return nil, cause } }},
 		{"known-hosts", func(d *Dialer) { d.hosts.turn.Lock(); go func() { <-dead; d.hosts.turn.Unlock() }() }},
 		{"keys", func(d *Dialer) { d.keys.turn.Lock(); go func() { <-dead; d.keys.turn.Unlock() }() }},
-		{"binary", func(d *Dialer) { d.ship.get = func() (*binary, error) { <-dead; return nil, cause } }},
+		{"binary", func(d *Dialer) { d.ship.get = func() (*binary, error) { close(loggedIn); <-dead; return nil, cause } }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -116,6 +117,9 @@ func TestDeadFileServer(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { _, err := d.Dial(ctx, s.host()); done <- err }()
 			waitFor(t, "the dial to read", func() bool { return tt.name == "config" || s.count() > 0 })
+			if tt.name == "binary" {
+				<-loggedIn
+			}
 			cancel(cause)
 			if err := <-done; !errors.Is(err, cause) {
 				t.Errorf("got %v; want %v", err, cause)
