@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,11 +16,14 @@ import (
 )
 
 const (
-	script   = "../scripts/testbed"
-	state    = "/run/testbed"     // the testbed's own; every host sees it
-	programs = "/run/testbed/bin" // every host's /usr/local/bin
-	rankID   = 7700               // user and group "rank"
-	hostsUp  = 12
+	script  = "../scripts/testbed"
+	rankID  = 7700 // user and group "rank"
+	hostsUp = 12
+)
+
+var (
+	state    = cmp.Or(os.Getenv("TESTBED_DIR"), "/run/testbed") // the testbed's own; every host sees it
+	programs = state + "/bin"                                   // every host's /usr/local/bin
 )
 
 // pool lends the testbed's hosts to tests.
