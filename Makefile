@@ -2,7 +2,7 @@
 GO ?= go
 PREFIX ?= /usr/local
 
-.PHONY: build run install test test-slow fuzz bench clean
+.PHONY: build run install docs test test-slow fuzz bench clean
 
 build: # static programs, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bin/ ./cmd/gorun ./examples/...
@@ -13,6 +13,9 @@ run: build # an AllReduce over 4 ranks on this machine
 install: build # gorun and its manual page: make install PREFIX=$HOME/.local
 	install -D -t $(DESTDIR)$(PREFIX)/bin bin/gorun
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/gorun.1
+
+docs: # the flags in docs/gorun.1, from their table
+	$(GO) test ./cmd/gorun -run TestManualIsMadeFromTheTable -update
 
 test: # all but what is slow; installs by apt what it needs
 	scripts/test quick

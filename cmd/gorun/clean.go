@@ -104,7 +104,7 @@ func (c *command) cleanHosts(ctx context.Context, o options, hosts []hostfile.Ho
 
 // parseClean reads the command line of gorun clean.
 func parseClean(args []string) (options, error) {
-	const known = " hostfile host connect-timeout fanout accept-new-host-keys v help "
+	const known = " hostfile host connect-timeout fanout accept-new-host-keys verbose help "
 	o, line, err := readOptions(args)
 	if err != nil || o.help {
 		return o, err

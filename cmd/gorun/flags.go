@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"gorun/envsync"
 	"gorun/launcher"
 )
@@ -57,75 +55,161 @@ func defaultOptions() options {
 	}
 }
 
-// spellings maps what users type, without dashes, to the names in the flag set.
-func spellings() map[string]string {
-	m := map[string]string{}
-	for _, group := range []string{
-		"np n c", "hostfile machinefile f", "host H", "ppn npernode N", "wdir wd",
-		"oversubscribe", "interface", "accept-new-host-keys", "fanout", "connect-timeout",
-		"x", "genv", "genvall", "backend",
-		"tag-output l", "output-dir", "stdin",
-		"timeout", "kill-grace", "keep-going", "lost-after",
-		"v vv verbose", "dry-run", "result", "version V", "help h",
-	} {
-		words := strings.Fields(group)
-		for _, w := range words {
-			m[w] = words[0]
-		}
-	}
-	return m
+// groups is the table of flags. A new flag is a row here and an entry in help.txt;
+// `make docs` brings it into the manual.
+func (o *options) groups() []group {
+	return []group{o.whereFlags(), o.whatFlags(), o.environmentFlags(), o.outputFlags(), o.failureFlags(), o.diagnosisFlags()}
 }
 
-// flagSet returns a flag set that stores into o.
-func (o *options) flagSet() *pflag.FlagSet {
-	fs := pflag.NewFlagSet("gorun", pflag.ContinueOnError)
-	o.whereFlags(fs)
-	o.environmentFlags(fs)
-	o.outputFlags(fs)
-	o.failureFlags(fs)
-	o.diagnosisFlags(fs)
-	return fs
+func (o *options) whereFlags() group {
+	return group{"Where to run", []flag{
+		{
+			words: "-np -n -c", arg: "N", value: value(&o.np, ranks), key: "np",
+			text: `Number of ranks. Without it every slot gets one.`,
+		},
+		{
+			words: "-hostfile -machinefile -f", arg: "FILE", value: value(&o.hostfile, text), complete: aFile, key: "hostfile",
+			text: `The hosts; see HOSTFILES. Ranks are numbered host by host in the order of the file.`,
+		},
+		{
+			words: "-H -host", arg: "LIST", value: value(&o.hosts, text), complete: someHosts, key: "hosts",
+			text: `The hosts, with commas between: gpu1:8,gpu2:8. A bare name is one slot, repeats add.
+				Together with -hostfile the file says what hosts there are, and the list selects from
+				it: a bare name is then all slots that the file gives the host.`,
+		},
+		{
+			words: "-ppn -npernode -N", arg: "N", value: value(&o.ppn, ranks), key: "ppn",
+			text: `Number of ranks on each host.`,
+		},
+		{
+			words: "--oversubscribe", value: yes(&o.oversubscribe), key: "oversubscribe",
+			text: `Allow more ranks than slots.`,
+		},
+		{
+			words: "--interface", arg: "NAME", value: value(&o.iface, text), key: "interface",
+			text: `Network interface whose address the ranks use.`,
+		},
+		{
+			words: "--connect-timeout", arg: "TIME", value: value(&o.connectTimeout, positive), key: "ssh.connect-timeout",
+			text: `Limit, for each host, for resolving its name, connecting, the key exchange,
+				authentication and the start of gorun there. The default is 20 seconds.`,
+		},
+		{
+			words: "--fanout", arg: "N", value: value(&o.fanout, count), key: "ssh.fanout",
+			text: `Number of connections made at the same time. The default is 64.`,
+		},
+		{
+			words: "--accept-new-host-keys", value: yes(&o.acceptNew), key: "ssh.accept-new-host-keys",
+			text: `Trust hosts whose keys are not in the known_hosts files, and add them. A key that
+				has changed is an error nevertheless.`,
+		},
+	}, `Without -hostfile and -H the ranks run on this machine, without ssh: one for each GPU or,
+		without GPUs, core; with -np up to 64. A host that is this machine, by its name or address
+		and without a user or port of its own, is started without ssh, too.`}
 }
 
-func (o *options) whereFlags(fs *pflag.FlagSet) {
-	value(fs, "np", &o.np, ranks)
-	value(fs, "ppn", &o.ppn, ranks)
-	value(fs, "hostfile", &o.hostfile, text)
-	value(fs, "host", &o.hosts, text)
-	value(fs, "wdir", &o.wdir, text)
-	value(fs, "interface", &o.iface, text)
-	value(fs, "fanout", &o.fanout, count)
-	value(fs, "connect-timeout", &o.connectTimeout, positive)
-	yes(fs, "oversubscribe", &o.oversubscribe)
-	yes(fs, "accept-new-host-keys", &o.acceptNew)
+func (o *options) whatFlags() group {
+	return group{"What to run", []flag{
+		{
+			words: "-wdir -wd", arg: "DIR", value: value(&o.wdir, text), complete: aDirectory, key: "wdir",
+			text: `Working directory of every rank. The default is the directory gorun is started in,
+				by its name there; it must exist on every host.`,
+		},
+		{
+			words: "--stdin", arg: "WHO", value: value(&o.stdin, stdinTarget), complete: "none all 0", key: "stdin",
+			text: `Which rank reads the standard input of gorun: the number of a rank, *none* or *all*.
+				The default is 0. The other ranks read /dev/null.`,
+		},
+	}, ""}
 }
 
-func (o *options) environmentFlags(fs *pflag.FlagSet) {
-	fs.Var(&settings{"-x", &o.settings}, "x", "")
-	fs.Var(&settings{"-genv", &o.settings}, "genv", "")
-	yes(fs, "genvall", &o.envAll)
-	value(fs, "backend", &o.backend, backendName)
+func (o *options) environmentFlags() group {
+	return group{"Environment", []flag{
+		{
+			words: "-x", arg: "NAME[=VALUE]", value: &settings{"-x", &o.settings}, complete: aVariable,
+			text: `Give a variable to every rank, with its value here, or with *value*. A pattern such as
+				'NCCL_*' stands for all variables here whose names match. May be repeated.`,
+		},
+		{
+			words: "-genv", arg: "NAME VALUE|NAME=VALUE", value: &settings{"-genv", &o.settings}, complete: aVariable,
+			text: `The same, as it is written for Hydra.`,
+		},
+		{
+			words: "-genvall", value: yes(&o.envAll), key: "genvall",
+			text: `Send the whole environment of gorun, but for what belongs to this host.`,
+		},
+		{
+			words: "--backend", arg: "NAME", value: value(&o.backend, backendName), complete: "cpu", key: "backend",
+			text: `Value of GORUN_BACKEND for every rank, by which a program written for package
+				gorun/backend chooses its communicator. The default is cpu.`,
+		},
+	}, ""}
 }
 
-func (o *options) outputFlags(fs *pflag.FlagSet) {
-	yes(fs, "tag-output", &o.tag)
-	value(fs, "output-dir", &o.outputDir, text)
-	value(fs, "stdin", &o.stdin, stdinTarget)
+func (o *options) outputFlags() group {
+	return group{"Output", []flag{
+		{
+			words: "-l --tag-output", value: yes(&o.tag), key: "output.tag",
+			text: `Begin every line of output with the rank and its host, as in [3 gpu1].`,
+		},
+		{
+			words: "--output-dir", arg: "DIR", value: value(&o.outputDir, text), complete: aDirectory, key: "output.dir",
+			text: `Write the output of every rank, byte by byte, to the files rank.N.out and rank.N.err
+				in *dir*, and not to gorun's own output; it cannot be combined with -l. The directory
+				is made if it is missing; files of such names that an earlier job has left there are
+				removed.`,
+		},
+	}, ""}
 }
 
-func (o *options) failureFlags(fs *pflag.FlagSet) {
-	value(fs, "timeout", &o.timeout, positive)
-	value(fs, "kill-grace", &o.grace, duration)
-	value(fs, "lost-after", &o.lostAfter, silence)
-	yes(fs, "keep-going", &o.keepGoing)
+func (o *options) failureFlags() group {
+	return group{"Failure", []flag{
+		{
+			words: "--timeout", arg: "TIME", value: value(&o.timeout, positive), key: "timeouts.job",
+			text: `End the job when its ranks have run for so long.`,
+		},
+		{
+			words: "--kill-grace", arg: "TIME", value: value(&o.grace, duration), key: "timeouts.kill-grace",
+			text: `When a job is stopped, its processes get TERM, and so much later KILL. The default is
+				5 seconds.`,
+		},
+		{
+			words: "--lost-after", arg: "TIME", value: value(&o.lostAfter, silence), key: "timeouts.lost-after",
+			text: `A host that has given no sign of life for so long is lost, and the job is ended. The
+				ranks on such a host end by themselves in the same time. The default is 30 seconds.`,
+		},
+		{
+			words: "--keep-going", value: yes(&o.keepGoing), key: "keep-going",
+			text: `Leave the other ranks running when one fails.`,
+		},
+	}, ""}
 }
 
-func (o *options) diagnosisFlags(fs *pflag.FlagSet) {
-	yes(fs, "v", &o.verbose)
-	yes(fs, "dry-run", &o.dryRun)
-	value(fs, "result", &o.result, text)
-	yes(fs, "version", &o.version)
-	yes(fs, "help", &o.help)
+func (o *options) diagnosisFlags() group {
+	return group{"Diagnosis", []flag{
+		{
+			words: "-v --verbose -vv", value: yes(&o.verbose), key: "output.verbose",
+			text: `Say what is done, and what each host does.`,
+		},
+		{
+			words: "--dry-run", value: yes(&o.dryRun),
+			text: `Print the layout and the environment of every rank, and connect to nobody. Every
+				host's slots must be known: a hostfile of plain names is an error. Values of variables
+				that look secret are hidden.`,
+		},
+		{
+			words: "--result", arg: "FILE", value: value(&o.result, text), complete: aFile, key: "output.result",
+			text: `Write how the job ended to *file*, as JSON; see RESULT.`,
+		},
+		{
+			words: "--version -V", value: yes(&o.version),
+			text: `Print the version.`,
+		},
+		{
+			words: "--help -h", value: yes(&o.help),
+			text: `Print a summary of the flags.`,
+		},
+	}, ""}
 }
 
 // parseOptions reads a launch's command line, without the name of gorun itself, and

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -43,7 +44,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir) // testscript's own does not exist
 			e.Setenv("GORACE", quickRace)
-			return nil
+			return os.WriteFile(filepath.Join(e.WorkDir, "help.txt"), []byte(helpText), 0o644)
 		},
 	})
 }

@@ -123,16 +123,6 @@ func TestPeersTableHasNoOddLines(t *testing.T) {
 	}
 }
 
-func TestEverySpellingIsDefined(t *testing.T) {
-	o := defaultOptions()
-	fs := o.flagSet()
-	for word, name := range spellings() {
-		if fs.Lookup(name) == nil {
-			t.Errorf("%s stands for %s, which is not defined", word, name)
-		}
-	}
-}
-
 func TestHelpAndManualNameEveryFlag(t *testing.T) {
 	page, err := os.ReadFile("../../docs/gorun.1")
 	if err != nil {

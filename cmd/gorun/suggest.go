@@ -88,15 +88,6 @@ func nearHints(words map[string]string, word string) []string {
 	return []string{seeHelp, "flags of the program come after the program's name"}
 }
 
-// dashed writes a flag as --help does: MPI's old names with one dash, others with two.
-func dashed(word string) string {
-	old := "np ppn npernode hostfile machinefile host wdir wd genv genvall vv"
-	if len(word) == 1 || slices.Contains(strings.Fields(old), word) {
-		return "-" + word
-	}
-	return "--" + word
-}
-
 // nearest is the candidate with the fewest edits to word, the first of equals, or ""
 // if all are too far. Candidates of one letter are near to everything, and
 // left out.

@@ -39,16 +39,13 @@ func (o *once[T]) Set(s string) error {
 func (o *once[T]) String() string { return "" }
 func (o *once[T]) Type() string   { return "value" }
 
-// value defines the flag name, which takes a value.
-func value[T comparable](fs *pflag.FlagSet, name string, dst *T, parse func(string) (T, error)) {
-	fs.Var(&once[T]{dst: dst, parse: parse}, name, "")
+// value stores into dst what parse makes of a flag's value.
+func value[T comparable](dst *T, parse func(string) (T, error)) pflag.Value {
+	return &once[T]{dst: dst, parse: parse}
 }
 
-// yes defines the flag name, which takes no value.
-func yes(fs *pflag.FlagSet, name string, dst *bool) {
-	value(fs, name, dst, boolean)
-	fs.Lookup(name).NoOptDefVal = "true"
-}
+// yes is the value of a flag that needs none.
+func yes(dst *bool) pflag.Value { return value(dst, boolean) }
 
 // settings gathers -x and -genv in the order of the command line.
 type settings struct {
