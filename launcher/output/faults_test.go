@@ -148,7 +148,9 @@ func TestOwnLinesBehindBlock(t *testing.T) {
 		m := mustNew(t, Options{Stderr: &s, Hosts: three})
 		text := strings.Repeat("x", 99)
 		const lines = 20_000
-		for range lines {
+		m.Line(text)
+		synctest.Wait() // until its writing is what blocks
+		for range lines - 1 {
 			m.Line(text)
 		}
 		if got := m.lanes[stderr].own.n; got > maxOwn {
