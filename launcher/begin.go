@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"gorun/envsync"
-	"gorun/hostfile"
 	"gorun/launcher/output"
 	"gorun/launcher/wire"
 	"gorun/rendezvous"
@@ -33,7 +32,7 @@ func (r *run) place() {
 		r.note("warn", fmt.Sprintf("%s has no free port for MASTER_PORT, which is not set", r.hosts[layout.Ranks[0].Host].spec.Name))
 	}
 	r.step(event{planned: &layout})
-	p := &planner{job: r.job, id: r.id, secret: r.secret, hosts: r.specs(), site: site, env: r.env, digest: envsync.Digest(texts(r.env))}
+	p := &planner{job: r.job, id: r.id, secret: r.secret, site: site, env: r.env, digest: envsync.Digest(texts(r.env))}
 	p.lay(layout)
 	for _, h := range r.hosts {
 		if layout.Count[h.index] == 0 {
@@ -44,14 +43,6 @@ func (r *run) place() {
 			return
 		}
 	}
-}
-
-func (r *run) specs() []hostfile.Host {
-	specs := make([]hostfile.Host, len(r.hosts))
-	for i, h := range r.hosts {
-		specs[i] = h.spec
-	}
-	return specs
 }
 
 // decide makes the layout and chooses addresses.

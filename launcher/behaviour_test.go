@@ -54,6 +54,15 @@ var behaviours = map[string]func(*fake){
 			f.finish()
 		}, f.answerAndStop)
 	},
+	"same-machine": func(f *fake) {
+		f.hello()
+		f.waitPlan()
+		f.on(1, func() {
+			f.send(wire.Message{Prepared: &wire.Prepared{Failures: []wire.Failure{{Rank: -1, Code: 125, Text: "is the same as ", Twin: new(0)}}}})
+			f.waitStop()
+			f.finish()
+		}, f.answerAndStop)
+	},
 	"not-found-and-dead": func(f *fake) {
 		f.hello()
 		f.waitPlan()
@@ -257,7 +266,7 @@ func (f *fake) has(mark string) bool {
 func printing(f *fake) {
 	f.start()
 	f.ranks(func(rank int) {
-		f.print(rank, wire.Out, fmt.Sprintf("out of %d on %s\n", rank, f.plan.Hosts[f.plan.Node]))
+		f.print(rank, wire.Out, fmt.Sprintf("out of %d on node %d\n", rank, f.plan.Node))
 		f.print(rank, wire.Err, fmt.Sprintf("err of %d\n", rank))
 	})
 	f.exitAll()

@@ -37,7 +37,7 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	if err := job.checkStdin(layout); err != nil {
 		return err
 	}
-	p := &planner{job: job, id: strings.Repeat("0", 16), hosts: hosts, env: env, digest: envsync.Digest(texts(env))}
+	p := &planner{job: job, id: strings.Repeat("0", 16), env: env, digest: envsync.Digest(texts(env))}
 	p.lay(layout)
 	for range hosts {
 		p.site.addrs, p.site.ports = append(p.site.addrs, decidedAtLaunch), append(p.site.ports, 1)
@@ -47,7 +47,7 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 			fmt.Fprintf(w, "warning: %s\n", n.Text)
 		}
 	}
-	printLayout(w, job, p)
+	printLayout(w, job, hosts, p)
 	printEnv(w, p)
 	return nil
 }
@@ -76,7 +76,7 @@ func (j Job) knownOffers(cores, gpus int) ([]hostfile.Host, []Offer, error) {
 	return hosts, offers, nil
 }
 
-func printLayout(w io.Writer, job Job, p *planner) {
+func printLayout(w io.Writer, job Job, hosts []hostfile.Host, p *planner) {
 	fmt.Fprintf(w, "%s on %s\n\n", count(p.layout.Size(), "rank"), count(p.nodes, "host"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "rank\thost\tlocal rank\tprogram")
@@ -86,7 +86,7 @@ func printLayout(w io.Writer, job Job, p *planner) {
 		for i, a := range args {
 			quoted[i] = quoteArg(a)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%d\t%s\n", rank, p.hosts[place.Host].Name, place.Local, strings.Join(quoted, " "))
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\n", rank, hosts[place.Host].Name, place.Local, strings.Join(quoted, " "))
 	}
 	t.Flush()
 	fmt.Fprintf(w, "\nworking directory: %s\n", quoteArg(job.Dir))

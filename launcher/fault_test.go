@@ -86,6 +86,16 @@ func TestPrepareFailures(t *testing.T) {
 	w.wantStates(res, "waiting, waiting")
 }
 
+// An agent knows its twin by number only.
+func TestSameMachineTwice(t *testing.T) {
+	w := newWorld(t, "same-machine", 1, 1)
+	_, err := w.run()
+	e, ok := errors.AsType[*PrepareError](err)
+	if !ok || len(e.Failures) != 1 || e.Failures[0] != (PrepareFailure{Host: "127.0.0.1", Rank: -1, Code: 125, Text: "is the same as localhost"}) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A host that is lost while another has found that it cannot run the program.
 func TestPrepareFailureAndLostHost(t *testing.T) {
 	w := newWorld(t, "not-found-and-dead", 1, 1)

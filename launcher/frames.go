@@ -147,6 +147,9 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 			if (f.Rank != -1 && !p.has(h.index, f.Rank)) || f.Code < codeOurs || f.Code > codeNotFound {
 				return fmt.Errorf("it cannot prepare rank %d: code %d", f.Rank, f.Code)
 			}
+			if f.Twin != nil && (p == nil || *f.Twin < 0 || *f.Twin >= len(p.hosts)) {
+				return fmt.Errorf("it is the same machine as node %d", *f.Twin)
+			}
 		}
 		return nil
 	case m.Started != nil:
@@ -184,12 +187,23 @@ func (r *run) message(h *host, m wire.Message) {
 	case m.Log != nil:
 		r.note(m.Log.Level, h.spec.Name+": "+m.Log.Text)
 		return
+	case m.Prepared != nil:
+		r.nameTwins(m.Prepared.Failures)
 	case m.Exited != nil && r.stdin != nil:
 		r.stdin.forget(m.Exited.Rank)
 	case m.Started != nil && r.io.Verbose:
 		r.say(fmt.Sprintf("%s: %s started", h.spec.Name, count(len(m.Started.PIDs), "rank")))
 	}
 	r.step(e)
+}
+
+// nameTwins completes the texts of failures with the names that agents do not know.
+func (r *run) nameTwins(failures []wire.Failure) {
+	for i, f := range failures {
+		if f.Twin != nil {
+			failures[i].Text += r.hosts[r.placed.Load().hosts[*f.Twin]].spec.Name
+		}
+	}
 }
 
 // request handles one of the store's requests in the loop. Hosts without ranks, or

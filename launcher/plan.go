@@ -160,7 +160,6 @@ type planner struct {
 	job    Job
 	id     string
 	secret []byte
-	hosts  []hostfile.Host
 	layout Layout
 	site   site
 	env    []envsync.Var // the job map
@@ -188,11 +187,6 @@ func (p *planner) plan(h int) *wire.Plan {
 		JobID: p.id, Secret: p.secret, Size: p.layout.Size(), Nodes: p.nodes, Node: p.node[h],
 		Dir: wire.Bytes(p.job.Dir), Env: pairs(p.env), Credit: streamCredit(p.layout.Size()),
 		HoldPort: p.node[h] == 0, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
-	}
-	for i, host := range p.hosts {
-		if p.layout.Count[i] > 0 {
-			plan.Hosts = append(plan.Hosts, host.Name)
-		}
 	}
 	for _, rank := range p.ranks[h] {
 		plan.Ranks = append(plan.Ranks, wire.RankPlan{

@@ -194,7 +194,7 @@ func testPlanner() *planner {
 			Apps: []App{{Args: []string{"/bin/a", "x y", "\xff"}}}, Dir: "/work dir", Backend: "cpu", Stdin: 2,
 			LostAfter: 30 * time.Second, Grace: 5 * time.Second,
 		},
-		id: "0123456789abcdef", secret: []byte("secret"), hosts: hostsOf(2, 0, 1),
+		id: "0123456789abcdef", secret: []byte("secret"),
 		site: site{addrs: []string{"10.0.0.1", "", "10.0.0.3"}, ports: []int{20001, 0, 20003}}, env: env, digest: "d1",
 	}
 	p.lay(evenly(2, 0, 1))
@@ -207,7 +207,7 @@ func TestPlan(t *testing.T) {
 	got := *second
 	got.Ranks, got.Env = nil, nil
 	want := wire.Plan{
-		JobID: "0123456789abcdef", Secret: []byte("secret"), Size: 3, Nodes: 2, Node: 1, Hosts: []string{"a", "c"},
+		JobID: "0123456789abcdef", Secret: []byte("secret"), Size: 3, Nodes: 2, Node: 1,
 		Dir: wire.Bytes("/work dir"), Credit: streamCredit(3), LostAfter: 30 * time.Second, Grace: 5 * time.Second,
 	}
 	if d := cmp.Diff(want, got); d != "" {

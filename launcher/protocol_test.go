@@ -29,6 +29,10 @@ func outputFrame(stream uint32, text string) wire.Frame {
 
 func exited(x wire.Exited) wire.Frame { return control(wire.Message{Exited: &x}) }
 
+func twin(node int) wire.Frame {
+	return control(wire.Message{Prepared: &wire.Prepared{Failures: []wire.Failure{{Rank: -1, Code: 125, Twin: &node}}}})
+}
+
 func failure(rank, code int) wire.Frame {
 	return control(wire.Message{Prepared: &wire.Prepared{Failures: []wire.Failure{{Rank: rank, Code: code}}}})
 }
@@ -81,6 +85,9 @@ var frameTests = []struct {
 	{"failure-without-code", failure(-1, 0), "it cannot prepare rank -1: code 0", ""},
 	{"failure-with-high-code", failure(-1, 128), "it cannot prepare rank -1: code 128", ""},
 	{"failure-of-others", failure(0, 127), "it cannot prepare rank 0", ""},
+	{"same-as-first", twin(0), "", "it is the same machine as node 0"},
+	{"same-as-nobody", twin(9), "it is the same machine as node 9", "it is the same machine as node 9"},
+	{"same-as-negative", twin(-1), "it is the same machine as node -1", "it is the same machine as node -1"},
 	{"log", control(wire.Message{Log: &wire.Log{Level: "x", Text: "y"}}), "", ""},
 	{"long-log", control(wire.Message{Log: &wire.Log{Level: "warn", Text: strings.Repeat("y", maxLog+1)}}), "the last of 4097 bytes", ""},
 }

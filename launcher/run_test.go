@@ -33,7 +33,7 @@ func TestRunWell(t *testing.T) {
 	res := w.good()
 	w.wantStates(res, "exited 0, exited 0, exited 0")
 	lines := strings.Split(w.stdout.String(), "\n")
-	for _, want := range []string{"out of 0 on localhost", "out of 1 on localhost", "out of 2 on 127.0.0.1"} {
+	for _, want := range []string{"out of 0 on node 0", "out of 1 on node 0", "out of 2 on node 1"} {
 		if !contains(lines, want) {
 			t.Errorf("stdout: got %q; want %q", lines, want)
 		}
@@ -157,7 +157,7 @@ func TestOutputDir(t *testing.T) {
 	w.job.OutputDir = filepath.Join(w.dir, "out")
 	w.good()
 	got, err := os.ReadFile(filepath.Join(w.job.OutputDir, "rank.1.out"))
-	if err != nil || string(got) != "out of 1 on 127.0.0.1\n" {
+	if err != nil || string(got) != "out of 1 on node 1\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -23,18 +23,29 @@ type claim struct {
 	names []int  // bound abstract sockets
 }
 
-// take claims the host for node number node of the job. hosts are the names of all.
+// twinError is the error of the agent that came second to a machine: the number of the
+// node that was first, or -1 if it is not known. The head has the names.
+type twinError int
+
+func (e twinError) Error() string {
+	if e < 0 {
+		return "is the same machine as another host of this job"
+	}
+	return "is the same machine as "
+}
+
+// take claims the host for node number node of the job.
 //
 // Two sockets are bound: @gorun-JOB, which only one can have, and @gorun-JOB.NODE,
 // by which the loser finds out whom it met. They vanish with this process.
-func (c *claim) take(id string, node int, hosts []string) error {
+func (c *claim) take(id string, node int) error {
 	name := "@gorun-" + id
 	if err := c.bind(name + "." + strconv.Itoa(node)); err != nil {
 		return fmt.Errorf("abstract socket: %w", err)
 	}
 	err := c.bind(name)
 	if errors.Is(err, unix.EADDRINUSE) {
-		return errors.New(sameMachine(name, node, hosts, boundNames()))
+		return twin(name, node, boundNames())
 	}
 	if err != nil {
 		return fmt.Errorf("abstract socket: %w", err)
@@ -74,16 +85,16 @@ func (c *claim) release() error {
 	return err
 }
 
-// sameMachine words the error of the agent that came second.
-func sameMachine(name string, node int, hosts, bound []string) string {
+// twin finds among the bound sockets' names the node that has claimed this machine.
+func twin(name string, node int, bound []string) twinError {
 	for _, b := range bound {
 		other, ok := strings.CutPrefix(b, name+".")
 		n, err := strconv.Atoi(other)
-		if ok && err == nil && n != node && n >= 0 && n < len(hosts) {
-			return fmt.Sprintf("is the same machine as %s", clean(hosts[n]))
+		if ok && err == nil && n != node && n >= 0 {
+			return twinError(n)
 		}
 	}
-	return "is the same machine as another host of this job"
+	return -1
 }
 
 // boundNames lists the abstract sockets of this network namespace.

@@ -387,7 +387,7 @@ func newPlan(t testing.TB, ranks ...[]string) *wire.Plan {
 	id := make([]byte, 8)
 	rand.Read(id)
 	p := &wire.Plan{
-		JobID: hex.EncodeToString(id), Secret: make([]byte, 32), Size: len(ranks), Nodes: 1, Hosts: []string{"here"},
+		JobID: hex.EncodeToString(id), Secret: make([]byte, 32), Size: len(ranks), Nodes: 1,
 		Dir: wire.Bytes(t.TempDir()), Credit: 1 << 20, LostAfter: 5 * time.Second, Grace: 500 * time.Millisecond,
 	}
 	p.Env = append(p.Env, wire.Bytes("GORUN_JOB_ID="+p.JobID))

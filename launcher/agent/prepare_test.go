@@ -246,20 +246,19 @@ func TestNewJobRefuses(t *testing.T) {
 	}
 }
 
-func TestSameMachineText(t *testing.T) {
-	hosts := []string{"a", "b\x1b[2J", "c"}
+func TestTwin(t *testing.T) {
 	tests := []struct {
 		name  string
 		bound []string
-		want  string
+		want  twinError
 	}{
-		{"known", []string{"@gorun-1.0", "@gorun-1", "@gorun-1.1", "@other"}, "is the same machine as b?[2J"},
-		{"only-own", []string{"@gorun-1.0", "@gorun-1"}, "is the same machine as another host of this job"},
-		{"nonsense", []string{"@gorun-1.99", "@gorun-1.-1", "@gorun-1.x", "@gorun-12.2"}, "is the same machine as another host of this job"},
+		{"known", []string{"@gorun-1.0", "@gorun-1", "@gorun-1.1", "@other"}, 1},
+		{"only-own", []string{"@gorun-1.0", "@gorun-1"}, -1},
+		{"nonsense", []string{"@gorun-1.-1", "@gorun-1.x", "@gorun-12.2"}, -1},
 	}
 	for _, tt := range tests {
-		if got := sameMachine("@gorun-1", 0, hosts, tt.bound); got != tt.want {
-			t.Errorf("%s: got %q; want %q", tt.name, got, tt.want)
+		if got := twin("@gorun-1", 0, tt.bound); got != tt.want {
+			t.Errorf("%s: got %d; want %d", tt.name, got, tt.want)
 		}
 	}
 }

@@ -16,6 +16,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -199,8 +200,12 @@ func (a *agent) runJob(j *job) *running {
 // prepare makes this host ready for its ranks, and says why if it cannot be.
 func (a *agent) prepare(j *job) []wire.Failure {
 	p := j.plan
-	if err := a.claim.take(j.id, p.Node, p.Hosts); err != nil {
-		return []wire.Failure{{Rank: -1, Code: codeOurs, Text: err.Error()}}
+	if err := a.claim.take(j.id, p.Node); err != nil {
+		f := wire.Failure{Rank: -1, Code: codeOurs, Text: err.Error()}
+		if twin, ok := errors.AsType[twinError](err); ok && twin >= 0 {
+			f.Twin = new(int(twin))
+		}
+		return []wire.Failure{f}
 	}
 	var ranks []int
 	for _, r := range j.ranks {

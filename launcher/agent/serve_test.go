@@ -172,14 +172,14 @@ func TestSameMachineTwice(t *testing.T) {
 	t.Parallel()
 	a, b := startAgent(t, launch{}), startAgent(t, launch{})
 	p := newPlan(t, sh("echo ran"))
-	p.Nodes, p.Hosts = 2, []string{"node-a", "node-b"}
+	p.Nodes = 2
 	if f := a.prepare(p); len(f) > 0 {
 		t.Fatalf("first agent: %+v", f)
 	}
 	p.Node = 1
 	got := b.prepare(p)
-	if len(got) != 1 || got[0].Rank != -1 || got[0].Code != 125 || got[0].Text != "is the same machine as node-a" {
-		t.Errorf("second agent: %+v; want the same machine as node-a", got)
+	if len(got) != 1 || got[0].Rank != -1 || got[0].Code != 125 || got[0].Text != "is the same machine as " || got[0].Twin == nil || *got[0].Twin != 0 {
+		t.Errorf("second agent: %+v; want the same machine as node 0", got)
 	}
 	b.stop(0)
 	a.tell(wire.Message{Start: &wire.Start{}})

@@ -55,12 +55,11 @@ type Interface struct {
 
 // Plan is what one host is told: everything needed to prepare and start its ranks.
 type Plan struct {
-	JobID  string   `json:"job_id"`
-	Secret []byte   `json:"secret"` // 32 bytes
-	Size   int      `json:"size"`
-	Nodes  int      `json:"nodes"`
-	Node   int      `json:"node"`
-	Hosts  []string `json:"hosts"` // all hosts' names by node number, for the store's error texts
+	JobID  string `json:"job_id"`
+	Secret []byte `json:"secret"` // 32 bytes
+	Size   int    `json:"size"`
+	Nodes  int    `json:"nodes"`
+	Node   int    `json:"node"`
 
 	Dir   Bytes      `json:"dir"`   // working directory of every rank
 	Env   []Bytes    `json:"env"`   // NAME=value: job map, then this host's overlay; later wins
@@ -89,8 +88,9 @@ type Prepared struct {
 // Failure says why a rank, or the whole host when Rank is -1, cannot start.
 type Failure struct {
 	Rank int    `json:"rank"`
-	Code int    `json:"code"` // gorun's exit code: 126, 127, or 125 for gorun's own trouble
-	Text string `json:"text"` // for people, without the host's name
+	Code int    `json:"code"`           // gorun's exit code: 126, 127, or 125 for gorun's own trouble
+	Text string `json:"text"`           // for people, without the host's name
+	Twin *int   `json:"twin,omitempty"` // number of the node whose name Text lacks at its end: it is the same machine
 }
 
 // Start lets the ranks run. At is the head's time since the job began.
