@@ -26,8 +26,9 @@ test-slow: # what `make test` leaves out
 fuzz: # every fuzz target for a minute: make fuzz FUZZTIME=10m
 	scripts/test fuzz $(or $(FUZZTIME),60s)
 
-bench: # launch figures beside other launchers'
+bench: # launch figures beside other launchers', and on thousands of simulated hosts
 	scripts/bench-launch
+	scripts/bench-scale
 
 clean:
 	rm -rf bin
