@@ -1,7 +1,7 @@
 // Simhosts plays many hosts in one process: an ssh server and an agent for each, so
 // that gorun can be run on thousands of hosts where there are none.
 //
-//	simhosts DIR N [--lines K] [--silent I] [--dies I]
+//	simhosts [--lines K] [--silent I] [--dies I] DIR N
 //
 // It listens on one port for all of 127.0.0.0/8: each address is a host, with one slot.
 // It writes DIR/hosts, a hostfile of N of them, and DIR/.ssh with a key and the hosts'
@@ -16,6 +16,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -26,7 +27,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -51,7 +51,7 @@ func main() {
 
 func parse(args []string) (options, error) {
 	var o options
-	fs := pflag.NewFlagSet("simhosts", pflag.ContinueOnError)
+	fs := flag.NewFlagSet("simhosts", flag.ContinueOnError)
 	fs.IntVar(&o.lines, "lines", 1, "lines that each rank prints")
 	fs.IntVar(&o.silent, "silent", 0, "host that says nothing")
 	fs.IntVar(&o.dies, "dies", 0, "host that dies when the ranks are started")
@@ -59,7 +59,7 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	if fs.NArg() != 2 {
-		return o, fmt.Errorf("usage: simhosts DIR N [--lines K] [--silent I] [--dies I]")
+		return o, fmt.Errorf("usage: simhosts [--lines K] [--silent I] [--dies I] DIR N")
 	}
 	var err error
 	o.dir = fs.Arg(0)
