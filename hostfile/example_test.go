@@ -62,12 +62,7 @@ func ExampleFilter() {
 		fmt.Println(err)
 		return
 	}
-	list, err := hostfile.ParseList("gpu4,gpu2:3")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	hosts, err := hostfile.Filter(file, list)
+	hosts, err := hostfile.Filter(file, "gpu4,gpu2:3")
 	if err != nil {
 		fmt.Println(err)
 		return

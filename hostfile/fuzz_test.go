@@ -34,6 +34,9 @@ func checkHosts(t *testing.T, hosts []Host) {
 		if checkName(h.Name) != nil && checkIPv6(h.Name) != nil || h.User != "" && checkUser(h.User) != nil {
 			t.Fatalf("got host %+v", h)
 		}
+		if h.Addr != "" && checkAddr(h.Addr) != nil || checkLabel(h.Rack) != nil || checkLabel(h.Switch) != nil {
+			t.Fatalf("got host %+v", h)
+		}
 		if h.Port < 0 || h.Port > 65535 || h.Slots < -1 || h.Slots > MaxSlots || h.MaxSlots < 0 || h.MaxSlots > 0 && h.Slots > h.MaxSlots || h.Line < 1 {
 			t.Fatalf("got host %+v", h)
 		}
@@ -58,6 +61,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"a slots=2 max_slots=4 port=22 user=ann\nb:3\n", "\ufeffa\r\nb\r\n", "[fd00::2]:2222\nfe80::1%eth0", "n[1-3,2]\nn2\n",
 		"a /* x\ny */ b=2", "a # c\n// d\nb//e", "a slots = 2\n", "a@b@c", "\xff\xfea\x00", "a\rb", "a:*\nb max_slots=3", " = ", "a slots=", "a:99999",
+		"10.0.0.1 slots=8 public_addr=54.1.2.3\n10.0.0.2:4:x", "a rack=r1 switch=s/2\nb", "a\na\nb\n", "n[1-4]\n^n[2-3]\n^n4", "^", "rank 0=a slot=0:1",
 	} {
 		f.Add(s)
 	}
@@ -74,12 +78,47 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		hosts, err := Parse("hosts", strings.NewReader(text))
+		nodes, nodesErr := parse("hosts", strings.NewReader(text), true)
+		if (err == nil) != (nodesErr == nil) || len(nodes) != len(hosts) {
+			t.Fatalf("got %v, %v; as a nodefile %v, %v", hosts, err, nodes, nodesErr)
+		}
 		if err != nil {
 			checkWellFormed(t, err)
 			return
 		}
 		checkHosts(t, hosts)
+		checkHosts(t, nodes)
 		checkNoneLost(t, text, hosts)
+	})
+}
+
+// FuzzExclude checks that what is left are the hosts that were not named, as they were.
+func FuzzExclude(f *testing.F) {
+	for _, s := range []string{"a", "a,n[1-2]", "^a", "fd00::3", "a@b:0", "a:0", "n[1", "", ","} {
+		f.Add(s, "a slots=8\nb\nn[1-3]:2\nfd00::3")
+	}
+	f.Fuzz(func(t *testing.T, list, file string) {
+		hosts, err := Parse("hosts", strings.NewReader(file))
+		if err != nil {
+			return
+		}
+		left, err := Exclude(hosts, list)
+		if err != nil {
+			checkWellFormed(t, err)
+			return
+		}
+		if len(left) == 0 || len(left) >= len(hosts) {
+			t.Fatalf("%q: got %v of %v", list, left, hosts)
+		}
+		for len(left) > 0 && len(hosts) > 0 {
+			if hosts[0] == left[0] {
+				left = left[1:]
+			}
+			hosts = hosts[1:]
+		}
+		if len(left) > 0 {
+			t.Fatalf("%q: %v is no host of the file", list, left[0])
+		}
 	})
 }
 
@@ -87,7 +126,7 @@ func FuzzParse(f *testing.F) {
 // a plain name has no host.
 func checkNoneLost(t *testing.T, text string, hosts []Host) {
 	t.Helper()
-	if strings.ContainsAny(text, "#/[") {
+	if strings.ContainsAny(text, "#/[^") {
 		return
 	}
 	have := map[string]bool{}
@@ -106,42 +145,42 @@ func checkNoneLost(t *testing.T, text string, hosts []Host) {
 }
 
 func FuzzParseList(f *testing.F) {
-	for _, s := range []string{"a:4,b", "a: 2, b: 2", "n[1-3,2]:2,ann@c", "[fd00::2]:2222,fd00::3", "a,", "a:*,b:auto", "a=2", "n[1", "]", ":", "@"} {
+	for _, s := range []string{"a:4,b", "a: 2, b: 2", "n[1-3,2]:2,ann@c", "[fd00::2]:2222,fd00::3", "a,", "a:*,b:auto", "a=2", "#@a", "n[1", "]", ":", "@", "+n2,+n0:1", "^b", "n[1-3],^n2", "+n", "+e:2", "10.0.0.3:4:x"} {
 		f.Add(s, "a slots=8\nb\nn[1-3]:2\nfd00::3")
 	}
 	f.Fuzz(func(t *testing.T, list, file string) {
+		if hosts, err := Parse("hosts", strings.NewReader(file)); err == nil {
+			checkFilter(t, hosts, list)
+		}
 		hosts, err := ParseList(list)
 		if err != nil {
 			checkWellFormed(t, err)
 			return
 		}
-		want, err := Parse("hosts", strings.NewReader(file))
-		if err == nil {
-			checkFilter(t, want, hosts)
-		}
 		checkHosts(t, hosts)
 	})
 }
 
-// checkFilter fails unless Filter gives exactly the list's hosts, with no more slots
-// than the file's.
-func checkFilter(t *testing.T, file, list []Host) {
+// checkFilter fails unless Filter gives hosts of the file, in its order, with no more
+// slots than there: exactly the list's, if that is a list by itself and leaves none out.
+func checkFilter(t *testing.T, file []Host, text string) {
 	t.Helper()
-	hosts, err := Filter(file, list)
+	hosts, err := Filter(file, text)
 	if err != nil {
 		checkWellFormed(t, err)
 		return
 	}
-	if len(hosts) != len(list) {
+	list, err := ParseList(text)
+	if err == nil && len(hosts) != len(list) && !strings.Contains(text, "^") {
 		t.Fatalf("got %d hosts; want %d", len(hosts), len(list))
 	}
-	slots := map[string]int{}
-	for _, h := range file {
-		slots[h.Name] = h.Slots
-	}
+	next := 0
 	for _, h := range hosts {
-		if s, ok := slots[h.Name]; !ok || s >= 0 && h.Slots > s {
-			t.Fatalf("got %+v; want at most %d slots", h, s)
+		for next < len(file) && file[next].Name != h.Name {
+			next++
+		}
+		if next == len(file) || file[next].Slots >= 0 && h.Slots > file[next].Slots {
+			t.Fatalf("%q: got %+v of %+v", text, h, file)
 		}
 	}
 }

@@ -20,24 +20,26 @@ const (
 
 // entry is what one line or item says of one or more hosts.
 type entry struct {
+	Host  // what all of them have; Name is empty
 	names []string
-	user  string
-	port  int
 	style style
-	slots int // -1: not given
-	max   int // 0: not given
-	file  string
-	line  int
 }
 
-// parseHost reads "[user@]host", "host:n", "host:*" and "[IPv6]:port", where host
-// may have bracket ranges.
+// nameOnly reports whether e says nothing but a name, as a line of a nodefile does.
+func (e *entry) nameOnly() bool {
+	said := e.Host
+	said.File, said.Line = "", 0
+	return len(e.names) == 1 && e.style == plain && said == Host{Slots: -1}
+}
+
+// parseHost reads "[user@]host", "host:n", "host:*", "[IPv6]:port" and "IPv4:n:address",
+// where host may have bracket ranges.
 func parseHost(word string) (entry, *mistake) {
-	e := entry{slots: -1}
+	e := entry{Host: Host{Slots: -1}}
 	s, off := word, 0
 	if i := strings.LastIndexByte(word, '@'); i >= 0 {
-		e.user, s, off = word[:i], word[i+1:], i+1
-		if m := checkUser(e.user); m != nil {
+		e.User, s, off = word[:i], word[i+1:], i+1
+		if m := checkUser(e.User); m != nil {
 			return e, &mistake{0, word, m.msg, m.hint}
 		}
 	}
@@ -51,10 +53,35 @@ func parseHost(word string) (entry, *mistake) {
 		m = e.parseNames(s)
 	case len(colons) == 1:
 		m = e.parseCounted(s, colons[0])
+	case len(colons) == 2 && isIPv4(s[:colons[0]]) && digits(s[colons[0]+1:colons[1]]):
+		m = e.parseReached(s, colons[1])
 	default:
 		m = e.parseBareIPv6(s)
 	}
 	return e, m.shift(off)
+}
+
+// parseReached reads KungFu's "IPv4:n:address"; colon is where the second colon is.
+func (e *entry) parseReached(s string, colon int) *mistake {
+	if m := e.parseCounted(s[:colon], strings.IndexByte(s, ':')); m != nil {
+		return m
+	}
+	e.Addr = s[colon+1:]
+	return checkAddr(e.Addr).shift(colon + 1)
+}
+
+func isIPv4(s string) bool {
+	addr, err := netip.ParseAddr(s)
+	return err == nil && addr.Is4()
+}
+
+// checkAddr says what is wrong with the address by which a host is reached, which may
+// be a name.
+func checkAddr(s string) *mistake {
+	if strings.Contains(s, ":") {
+		return checkIPv6(s)
+	}
+	return checkName(s)
 }
 
 // checkUser says what is wrong with a user's name.
@@ -66,9 +93,9 @@ func checkUser(user string) *mistake {
 		return &mistake{0, user, "more than one @", "one host per line, as user@host"}
 	case strings.HasPrefix(user, "-"):
 		return &mistake{0, user, "a user's name cannot start with -", ""}
-	case strings.ContainsAny(user, `:/[],="'`) || !utf8.ValidString(user) ||
+	case strings.ContainsAny(user, `:/[],=#"'`) || !utf8.ValidString(user) ||
 		strings.ContainsFunc(user, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }):
-		return &mistake{0, user, "a user's name cannot have blanks, quotes or any of : / [ ] , =", ""}
+		return &mistake{0, user, "a user's name cannot have blanks, quotes or any of : / [ ] , = #", ""}
 	}
 	return nil
 }
@@ -122,7 +149,7 @@ func (e *entry) parseBracketed(s string) *mistake {
 		return &mistake{off + 1, text, "after an address in brackets the number is a port",
 			fmt.Sprintf(`for slots write "%s slots=%d" in a hostfile, or repeat the address in -H`, inside, port)}
 	}
-	e.port = port
+	e.Port = port
 	return nil
 }
 
@@ -180,7 +207,7 @@ func (e *entry) parseCounted(s string, colon int) *mistake {
 		return &mistake{colon + 1, text, fmt.Sprintf("more than %d slots; is it a port?", maxCount),
 			fmt.Sprintf(`in a hostfile write "%s port=%s" for a port, "%s slots=%s" for slots`, name, text, name, text)}
 	}
-	e.style, e.slots = counted, int(n)
+	e.style, e.Slots = counted, int(n)
 	return nil
 }
 
@@ -218,8 +245,10 @@ func checkName(name string) *mistake {
 		return &mistake{0, name, "no host", ""}
 	case len(name) > maxName:
 		return &mistake{0, name, fmt.Sprintf("the name is longer than %d bytes", maxName), ""}
-	case name[0] == '+' || name[0] == '^':
-		return &mistake{0, name, "relative and excluded hosts (+n0, +e, ^host) are not supported", "name the hosts to use"}
+	case name[0] == '+':
+		return &mistake{0, name, "relative hosts select from a hostfile", "write them in -H, beside -hostfile FILE"}
+	case name[0] == '^':
+		return &mistake{0, name, "^ stands before the name alone", "write ^host"}
 	case name[0] == '-':
 		return &mistake{0, name, "a name cannot start with -", ""}
 	case i >= 0 && name[i] == ',':
@@ -230,7 +259,7 @@ func checkName(name string) *mistake {
 		return &mistake{0, name, "not a name", ""}
 	case strings.Trim(name, "0123456789.") == "":
 		// The resolver takes "4" for 0.0.0.4 and "10.1" for 10.0.0.1.
-		if addr, err := netip.ParseAddr(name); err != nil || !addr.Is4() {
+		if !isIPv4(name) {
 			return &mistake{0, name, "neither a name nor an IPv4 address", ""}
 		}
 	}

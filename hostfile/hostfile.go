@@ -1,9 +1,11 @@
 // Package hostfile says which hosts exist and how many slots each has.
 //
-// One parser reads the dialects people have: Open MPI ("gpu1 slots=8 max_slots=16
-// port=222 user=ann"), Hydra ("gpu1:8"), plain names, "user@host", IPv6 addresses
-// ("fd00::2", "[fd00::2]:2222") and bracket ranges ("gpu[001-128,200]-ib0"). A list
-// with a mistake is an error that says where; it never loses a host silently.
+// One parser reads the dialects people have: those of Open MPI, DeepSpeed and Horovod
+// ("gpu1 slots=8 max_slots=16 port=222 user=ann", "^gpu1" to leave it out), of Hydra
+// ("gpu1:8"), of KungFu ("10.0.0.1 slots=8 public_addr=54.1.2.3"), of batch systems (a
+// name for each slot), plain names, "user@host", IPv6 addresses ("fd00::2",
+// "[fd00::2]:2222") and bracket ranges ("gpu[001-128,200]-ib0"). A list with a mistake
+// is an error that says where; it never loses a host silently.
 //
 // A number after a name is a number of slots; after a bracketed IPv6 address it is
 // a port. Names are compared without case, IPv6 addresses by value, and whole:
@@ -11,6 +13,7 @@
 package hostfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -33,14 +36,21 @@ const (
 	maxText     = 80       // bytes of the text quoted in an error
 )
 
-// ListName is the File of hosts that come from the command line's list.
-const ListName = "-H"
+// ListName is the File of hosts that come from the command line's list, ExcludeName that
+// of mistakes in the list of hosts to leave out.
+const (
+	ListName    = "-H"
+	ExcludeName = "--exclude"
+)
 
 // Host is one host of a list, and where it stands.
 type Host struct {
 	Name     string // as the user wrote it after expansion, without user@, port and brackets of IPv6
 	User     string // "": not given
 	Port     int    // 0: not given
+	Addr     string // name or address to connect to; "": Name
+	Rack     string // label; "": not given
+	Switch   string // label; "": not given
 	Slots    int    // -1: not given, the host itself tells; 0 only when the user wrote 0
 	MaxSlots int    // 0: no limit
 	File     string // the file's name, or ListName
@@ -48,8 +58,10 @@ type Host struct {
 	Bare     bool   // in a list: one mention without a number, so Slots is the default 1
 }
 
-// SyntaxError is a mistake in a list of hosts. Parse, ParseFile, ParseList, Filter
-// and Expand return it.
+// Target is what to connect to: a name or an address.
+func (h Host) Target() string { return cmp.Or(h.Addr, h.Name) }
+
+// SyntaxError is a mistake in a list of hosts. All functions that read one return it.
 type SyntaxError struct {
 	File string // the file's name, ListName, or "" from Expand
 	Line int    // line, or item of the list, from 1; 0: the file as a whole
@@ -62,7 +74,7 @@ type SyntaxError struct {
 func (e *SyntaxError) Error() string {
 	var b strings.Builder
 	switch {
-	case e.File == ListName && e.Line > 0:
+	case (e.File == ListName || e.File == ExcludeName) && e.Line > 0:
 		fmt.Fprintf(&b, "%s: item %d: ", e.File, e.Line)
 	case e.Line > 0:
 		fmt.Fprintf(&b, "%s:%d:%d: ", e.File, e.Line, e.Col)
@@ -78,13 +90,19 @@ func (e *SyntaxError) Error() string {
 // ParseFile reads the hostfile at path. It blocks as long as reading does, which for
 // a pipe (`-hostfile <(command)`) is until the writer ends. The error is a
 // *SyntaxError, or wraps what opening or reading returned (fs.ErrNotExist, EISDIR).
-func ParseFile(path string) ([]Host, error) {
+func ParseFile(path string) ([]Host, error) { return parseFile(path, false) }
+
+// ParseNodefile reads the file that a batch system has written for a job, such as
+// $PBS_NODEFILE, as ParseFile does, but every line with a name alone is one slot.
+func ParseNodefile(path string) ([]Host, error) { return parseFile(path, true) }
+
+func parseFile(path string, nodefile bool) ([]Host, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("hostfile %s: %w", path, cause(err))
 	}
 	defer f.Close()
-	return Parse(path, f)
+	return parse(path, f, nodefile)
 }
 
 // cause is err without the operation and path that an *fs.PathError adds.
@@ -98,7 +116,9 @@ func cause(err error) error {
 // Parse reads a hostfile from r; name is its name in errors and in Host.File. Hosts
 // come in the order of their first line. A file without hosts is an error. The error
 // is a *SyntaxError, or wraps that of r.
-func Parse(name string, r io.Reader) ([]Host, error) {
+func Parse(name string, r io.Reader) ([]Host, error) { return parse(name, r, false) }
+
+func parse(name string, r io.Reader, nodefile bool) ([]Host, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("hostfile %s: %w", name, cause(err))
@@ -108,6 +128,7 @@ func Parse(name string, r io.Reader) ([]Host, error) {
 		return nil, err
 	}
 	p := parser{file: name, set: newSet(false)}
+	p.set.nodefile = nodefile
 	for rest := text; rest != ""; {
 		var line string
 		line, rest, _ = strings.Cut(rest, "\n")
@@ -123,7 +144,7 @@ func Parse(name string, r io.Reader) ([]Host, error) {
 	if len(hosts) == 0 {
 		return nil, &SyntaxError{File: name, Msg: "no hosts in it"}
 	}
-	return hosts, nil
+	return exclude(hosts, hosts, p.set.without)
 }
 
 // decode checks that data can be a hostfile and takes the byte order mark off.

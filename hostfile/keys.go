@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // key is one of the attributes a hostfile line can have.
@@ -15,9 +17,13 @@ const (
 	maxSlotsKey
 	userKey
 	portKey
+	addrKey
+	rackKey
+	switchKey
 )
 
-// parseKeyName knows every spelling that Open MPI accepts.
+// parseKeyName knows every spelling that Open MPI accepts, KungFu's public_addr, and
+// two labels.
 func parseKeyName(s string) key {
 	switch strings.ReplaceAll(s, "-", "_") {
 	case "slots", "cpu", "count":
@@ -28,13 +34,19 @@ func parseKeyName(s string) key {
 		return userKey
 	case "port":
 		return portKey
+	case "public_addr":
+		return addrKey
+	case "rack":
+		return rackKey
+	case "switch":
+		return switchKey
 	}
 	return unknownKey
 }
 
 // parseKeys reads "key = value ..." into e. Offsets are those of the line.
 func (e *entry) parseKeys(tokens []token) *mistake {
-	given := map[key]bool{slotsKey: e.style != plain, userKey: e.user != "", portKey: e.port != 0}
+	given := map[key]bool{slotsKey: e.style != plain, userKey: e.User != "", portKey: e.Port != 0, addrKey: e.Addr != ""}
 	var limit token
 	for len(tokens) > 0 {
 		name := tokens[0]
@@ -56,14 +68,14 @@ func (e *entry) parseKeys(tokens []token) *mistake {
 
 // applyMax gives e, without slots, as many as its limit; limit is where that stands.
 func (e *entry) applyMax(limit token) *mistake {
-	if e.max == 0 {
+	if e.MaxSlots == 0 {
 		return nil
 	}
-	if e.slots > e.max {
-		return &mistake{limit.off, limit.text, fmt.Sprintf("%d slots are more than max_slots, %d", e.slots, e.max), ""}
+	if e.Slots > e.MaxSlots {
+		return &mistake{limit.off, limit.text, fmt.Sprintf("%d slots are more than max_slots, %d", e.Slots, e.MaxSlots), ""}
 	}
-	if e.slots < 0 {
-		e.slots = e.max
+	if e.Slots < 0 {
+		e.Slots = e.MaxSlots
 	}
 	e.style = keyed
 	return nil
@@ -95,17 +107,33 @@ func (e *entry) setKey(k key, value string) (m *mistake) {
 	switch k {
 	case slotsKey:
 		e.style = keyed
-		e.slots, m = parseSlots(value)
+		e.Slots, m = parseSlots(value)
 	case maxSlotsKey:
-		if e.max, m = parseSlots(value); m == nil && e.max == 0 {
+		if e.MaxSlots, m = parseSlots(value); m == nil && e.MaxSlots == 0 {
 			m = &mistake{0, value, "a limit of no slots", "for no limit leave max_slots out; slots=0 leaves the host unused"}
 		}
 	case userKey:
-		e.user, m = value, checkUser(value)
+		e.User, m = value, checkUser(value)
 	case portKey:
-		e.port, m = parsePort(value)
+		e.Port, m = parsePort(value)
+	case addrKey:
+		if e.Addr, m = value, checkAddr(value); m == nil && len(e.names) > 1 {
+			m = &mistake{0, value, "one address for several hosts", "write a line for each host"}
+		}
+	case rackKey:
+		e.Rack, m = value, checkLabel(value)
+	case switchKey:
+		e.Switch, m = value, checkLabel(value)
 	}
 	return m
+}
+
+// checkLabel says what is wrong with the name of a rack or switch.
+func checkLabel(s string) *mistake {
+	if len(s) > maxName || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return &mistake{0, s, "not a name", fmt.Sprintf("write at most %d letters that can be printed", maxName)}
+	}
+	return nil
 }
 
 // parseSlots reads a number of slots, 0 to MaxSlots.
@@ -120,7 +148,7 @@ func parseSlots(text string) (int, *mistake) {
 	return int(n), nil
 }
 
-const keyList = "the keys are slots, max_slots, user and port"
+const keyList = "the keys are slots, max_slots, user, port, public_addr, rack and switch"
 
 // strayHint helps with a word that is no key=value.
 func strayHint(word string) string {
@@ -149,8 +177,10 @@ func keyHint(name string) string {
 		return "did you mean user?"
 	case "ssh_port", "sshport", "ansible_port":
 		return "did you mean port?"
+	case "ansible_host", "hostname", "addr", "address", "ip", "public_ip", "public_address":
+		return "did you mean public_addr?"
 	}
-	if best := nearest(low, []string{"slots", "max_slots", "user", "port", "count", "username"}); best != "" {
+	if best := nearest(low, []string{"slots", "max_slots", "user", "port", "count", "username", "public_addr", "rack", "switch"}); best != "" {
 		return "did you mean " + best + "?"
 	}
 	return keyList

@@ -55,7 +55,11 @@ func (p *parser) parseLine(line string) error {
 	if m == nil {
 		tokens, m = tokenize(bare)
 	}
-	if m == nil && len(tokens) > 0 {
+	switch {
+	case m != nil || len(tokens) == 0:
+	case tokens[0].text[0] == '^':
+		m = p.parseExclusion(line, tokens)
+	default:
 		m = p.parseEntry(tokens)
 	}
 	if m != nil {
@@ -67,8 +71,11 @@ func (p *parser) parseLine(line string) error {
 // parseEntry reads "host key=value ..." into p.set.
 func (p *parser) parseEntry(tokens []token) *mistake {
 	host := tokens[0]
-	if host.text == "=" {
+	switch {
+	case host.text == "=":
 		return &mistake{host.off, "=", "no host before it", ""}
+	case host.text == "rank" && len(tokens) > 2 && digits(tokens[1].text) && tokens[2].text == "=":
+		return &mistake{host.off, "rank " + tokens[1].text, "a line of a rankfile", "a hostfile has one host a line"}
 	}
 	e, m := parseHost(host.text)
 	if m != nil {
@@ -77,8 +84,22 @@ func (p *parser) parseEntry(tokens []token) *mistake {
 	if m := e.parseKeys(tokens[1:]); m != nil {
 		return m
 	}
-	e.file, e.line = p.file, p.line
+	e.File, e.Line = p.file, p.line
 	return p.set.add(e).shift(host.off)
+}
+
+// parseExclusion reads "^host" into p.set.
+func (p *parser) parseExclusion(line string, tokens []token) *mistake {
+	x, m := parseExclusion(tokens[0].text)
+	if m == nil && len(tokens) > 1 {
+		m = &mistake{tokens[1].off - tokens[0].off, tokens[1].text, "nothing can follow a host that is left out", ""}
+	}
+	if m != nil {
+		return m.shift(tokens[0].off)
+	}
+	x.at = *(&mistake{off: tokens[0].off}).errorIn(p.file, p.line, line)
+	p.set.without = append(p.set.without, x)
+	return nil
 }
 
 // loneReturn finds a carriage return inside a line. It looks into comments too: what

@@ -1,52 +1,140 @@
 package hostfile
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
 
 // ParseList reads the command line's list: names with commas between, each in the
-// forms of a hostfile's first word ("a:4,b,ann@c,gpu[01-16]:8,[fd00::2]:2222"). A
-// name alone is one slot, repeats add, and "a:*" leaves the number to the host.
-// Blanks inside are an error. The error is a *SyntaxError whose File is ListName.
+// forms of a hostfile's first word ("a:4,b,ann@c,gpu[01-16]:8,[fd00::2]:2222,^gpu03").
+// A name alone is one slot, repeats add, "a:*" leaves the number to the host and "^a"
+// leaves it out. Blanks inside are an error. The error is a *SyntaxError whose File is
+// ListName.
 func ParseList(s string) ([]Host, error) {
+	l := lister{set: newSet(true)}
+	if err := l.parse(s, ListName); err != nil {
+		return nil, err
+	}
+	hosts := l.set.finish()
+	if len(hosts) == 0 {
+		x := l.set.without[0].at
+		x.Msg, x.Hint = "nothing to leave it out of", "name the hosts by -hostfile FILE, or before it in the list"
+		return nil, &x
+	}
+	return exclude(hosts, hosts, l.set.without)
+}
+
+// Exclude returns hosts without those that the list s names. A name that is not among
+// them is a *SyntaxError whose File is ExcludeName. Exclude keeps no argument.
+func Exclude(hosts []Host, s string) ([]Host, error) {
+	l := lister{set: newSet(true), out: true}
+	if err := l.parse(s, ExcludeName); err != nil {
+		return nil, err
+	}
+	return exclude(hosts, hosts, l.set.without)
+}
+
+// lister reads a list of the command line.
+type lister struct {
+	set  *set
+	out  bool   // it is a list of hosts to leave out
+	file []Host // that "+n0" counts in; nil: there is none
+}
+
+// parse reads s, the value of the flag of that name.
+func (l *lister) parse(s, flag string) error {
 	if len(s) > maxFile {
-		return nil, &SyntaxError{File: ListName, Text: clip(s), Msg: "the list is too long"}
+		return &SyntaxError{File: flag, Text: clip(s), Msg: "the list is too long"}
 	}
 	trimmed := strings.Trim(s, " \t\r\n")
 	if trimmed == "" {
-		return nil, &SyntaxError{File: ListName, Msg: "the list is empty", Hint: "write -H host1:4,host2:4"}
+		return &SyntaxError{File: flag, Msg: "the list is empty", Hint: "write " + flag + " host1,host2"}
 	}
 	if i := strings.IndexAny(trimmed, " \t\r\n"); i >= 0 {
-		return nil, &SyntaxError{File: ListName, Text: clip(trimmed), Msg: "a blank in the list", Hint: blankHint(trimmed)}
+		return &SyntaxError{File: flag, Text: clip(trimmed), Msg: "a blank in the list", Hint: blankHint(flag, trimmed)}
 	}
-	set := newSet(true)
 	for i, it := range splitList(trimmed) {
-		if m := set.addItem(it.text, i+1); m != nil {
-			return nil, m.shift(it.off).errorIn(ListName, i+1, trimmed)
+		at := *(&mistake{off: it.off}).errorIn(flag, i+1, trimmed)
+		if m := l.item(it.text, at); m != nil {
+			return m.shift(it.off).errorIn(flag, i+1, trimmed)
 		}
 	}
-	return set.finish(), nil
+	return nil
 }
 
-// addItem reads the list's item of that number into s.
-func (s *set) addItem(text string, number int) *mistake {
+// item reads one item of the list, which stands at that place.
+func (l *lister) item(text string, at SyntaxError) *mistake {
 	if text == "" {
-		return &mistake{0, "", "it is empty", "write host1:4,host2:4 with no blank after a comma and no comma at the end"}
+		return &mistake{0, "", "it is empty", "write host1,host2 with no blank after a comma and no comma at the end"}
 	}
-	if name, _, ok := strings.Cut(text, "="); ok {
+	name, _, keyed := strings.Cut(text, "=")
+	switch {
+	case keyed:
 		return &mistake{0, text, "key=value belongs into a hostfile", fmt.Sprintf("for slots write %s:2", name)}
+	case l.out || text[0] == '^':
+		return l.leaveOut(text, at)
+	case text[0] == '+':
+		return l.relative(text, at)
 	}
+	return l.add(text, at)
+}
+
+// add reads an item that names hosts.
+func (l *lister) add(text string, at SyntaxError) *mistake {
 	e, m := parseHost(text)
 	if m != nil {
 		return m
 	}
-	e.file, e.line = ListName, number
-	return s.add(e)
+	e.File, e.Line = at.File, at.Line
+	return l.set.add(e)
+}
+
+// leaveOut reads "^host", or "host" in a list of hosts to leave out.
+func (l *lister) leaveOut(text string, at SyntaxError) *mistake {
+	sign := 0
+	if text[0] != '^' {
+		text, sign = "^"+text, 1
+	}
+	if l.out && strings.ContainsAny(text, "@:") && !strings.Contains(text, "::") {
+		return &mistake{0, text[sign:], "not the name of a host", "hosts are left out whole; for some GPUs of a host set CUDA_VISIBLE_DEVICES"}
+	}
+	x, m := parseExclusion(text)
+	if m != nil {
+		return m.shift(-sign)
+	}
+	x.at = at
+	l.set.without = append(l.set.without, x)
+	return nil
+}
+
+// relative reads "+n2", the file's third host, and "+n2:4".
+func (l *lister) relative(text string, at SyntaxError) *mistake {
+	word, number, counts := strings.Cut(text, ":")
+	var nth uint64
+	switch {
+	case strings.HasPrefix(text, "+e"):
+		return &mistake{0, text, "no host is busy when a job starts", "leave it out, or name the hosts"}
+	case !strings.HasPrefix(word, "+n") || !parseNumber(word[2:], &nth):
+		return &mistake{0, text, "not +n with a number", "+n0 is the first host of the hostfile"}
+	case l.file == nil:
+		return &mistake{0, text, "it counts in a hostfile, and there is none", "add -hostfile FILE, or name the hosts"}
+	case nth >= uint64(len(l.file)):
+		return &mistake{0, text, fmt.Sprintf("not in %s, whose last host is +n%d", l.file[0].File, len(l.file)-1), ""}
+	}
+	e := entry{Host: Host{Slots: -1, File: at.File, Line: at.Line}, names: []string{l.file[nth].Name}}
+	if counts {
+		n, m := parseSlots(number)
+		if m != nil {
+			return m.shift(len(word) + 1)
+		}
+		e.style, e.Slots = counted, n
+	}
+	return l.set.add(e)
 }
 
 // blankHint shows a list with its blanks taken out.
-func blankHint(s string) string {
+func blankHint(flag, s string) string {
 	if strings.Contains(s, "=") {
 		return "key=value belongs into a hostfile; in -H write host1:4,host2:4"
 	}
@@ -55,24 +143,39 @@ func blankHint(s string) string {
 		out = strings.ReplaceAll(out, " "+sep, sep)
 		out = strings.ReplaceAll(out, sep+" ", sep)
 	}
-	return "write -H " + clip(strings.ReplaceAll(out, " ", ","))
+	return "write " + flag + " " + clip(strings.ReplaceAll(out, " ", ","))
 }
 
 // Filter narrows the hosts of a hostfile to those of a command line's list. Order,
 // slots, user and port are the file's; the list may lower the slots with a number
 // (a name alone keeps them) and give a user, port or slots that the file leaves
-// open. A name that is not in the file, more slots than the file gives, or another
-// user or port is a *SyntaxError. Filter keeps neither argument.
-func Filter(file, list []Host) ([]Host, error) {
-	index := make(map[string]int, len(file))
-	for i, h := range file {
-		index[sameHost(h.Name)] = i
+// open. "+n0" is the file's first host; a list of nothing but "^host" selects all
+// others. A name that is not in the file, more slots
+// than the file gives, or another user or port is a *SyntaxError. Filter keeps no
+// argument.
+func Filter(file []Host, s string) ([]Host, error) {
+	l := lister{set: newSet(true), file: file}
+	if err := l.parse(s, ListName); err != nil {
+		return nil, err
 	}
+	hosts := file
+	if list := l.set.finish(); len(list) > 0 {
+		var err error
+		if hosts, err = narrowAll(file, list); err != nil {
+			return nil, err
+		}
+	}
+	return exclude(hosts, file, l.set.without)
+}
+
+// narrowAll returns the hosts of file that list names, in the order of file.
+func narrowAll(file, list []Host) ([]Host, error) {
+	at := index(file)
 	chosen := make(map[int]Host, len(list))
 	for _, want := range list {
-		i, ok := index[sameHost(want.Name)]
+		i, ok := at[sameHost(want.Name)]
 		if !ok {
-			return nil, notInFile(file, want)
+			return nil, notAmong(file, want.Name, SyntaxError{File: want.File, Line: want.Line})
 		}
 		h, err := narrow(file[i], want)
 		if err != nil {
@@ -97,6 +200,8 @@ func narrow(h, want Host) (Host, error) {
 	switch {
 	case want.User != "" && h.User != "" && want.User != h.User:
 		return wrong("user %q here, %q in %s:%d", want.User, h.User, h.File, h.Line)
+	case want.Addr != "" && h.Addr != "" && want.Addr != h.Addr:
+		return wrong("public_addr %q here, %q in %s:%d", want.Addr, h.Addr, h.File, h.Line)
 	case want.Port != 0 && h.Port != 0 && want.Port != h.Port:
 		return wrong("port %d here, %d in %s:%d", want.Port, h.Port, h.File, h.Line)
 	case !want.Bare && want.Slots >= 0 && h.Slots >= 0 && want.Slots > h.Slots:
@@ -105,37 +210,41 @@ func narrow(h, want Host) (Host, error) {
 	if !want.Bare && want.Slots >= 0 {
 		h.Slots = want.Slots
 	}
-	if want.User != "" {
-		h.User = want.User
-	}
-	if want.Port != 0 {
-		h.Port = want.Port
-	}
+	h.User, h.Port, h.Addr = cmp.Or(want.User, h.User), cmp.Or(want.Port, h.Port), cmp.Or(want.Addr, h.Addr)
 	return h, nil
 }
 
-// notInFile says that a list's host is not in the file, and which one may be meant.
-func notInFile(file []Host, want Host) error {
-	err := &SyntaxError{File: want.File, Line: want.Line, Text: want.Name, Msg: "not in the hostfile"}
-	if len(file) == 0 {
+// notAmong says that a name of a list is none of the hosts', and which one may be meant.
+func notAmong(hosts []Host, name string, at SyntaxError) error {
+	err := &at
+	err.Text = name
+	if len(hosts) == 0 {
+		err.Msg = "not in the hostfile"
 		return err
 	}
-	err.Msg = "not in " + file[0].File
-	low := strings.ToLower(want.Name)
+	where := hosts[0].File
+	err.Msg = "not in " + where
+	if where == at.File {
+		err.Msg = "not among its hosts"
+	}
+	low := strings.ToLower(name)
 	short, _, _ := strings.Cut(low, ".")
 	var names []string
-	for _, h := range file {
-		name := strings.ToLower(h.Name)
-		if strings.HasPrefix(name, low+".") || name == short {
-			err.Hint = "the file has " + h.Name
+	for _, h := range hosts {
+		other := strings.ToLower(h.Name)
+		if strings.HasPrefix(other, low+".") || other == short {
+			err.Hint = "there is " + h.Name
 			return err
 		}
 		if len(names) < 4 {
 			names = append(names, h.Name)
 		}
 	}
-	err.Hint = "the file has " + strings.Join(names, ", ")
-	if more := len(file) - len(names); more > 0 {
+	err.Hint = "there are " + strings.Join(names, ", ")
+	if len(hosts) == 1 {
+		err.Hint = "there is only " + hosts[0].Name
+	}
+	if more := len(hosts) - len(names); more > 0 {
 		err.Hint += fmt.Sprintf(" and %d more", more)
 	}
 	return err

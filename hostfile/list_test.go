@@ -18,6 +18,9 @@ func TestParseList(t *testing.T) {
 		{"range-repeats", "n[1-3,2]", lines("n1 slots=1 bare", "n2 slots=2", "n3 slots=1 bare")},
 		{"ipv6", "fd00::2,[fd00::3]:2222,[fd00::4]", lines("fd00::2 slots=1 bare", "fd00::3 slots=1 port=2222 bare", "fd00::4 slots=1 bare")},
 		{"ipv6-repeats", "[fd00::3]:2222,fd00:0::3", lines("fd00::3 slots=2 port=2222")},
+		{"kungfu", "10.0.0.3:4:54.1.2.3,10.0.0.4:2", lines("10.0.0.3 slots=4 public_addr=54.1.2.3", "10.0.0.4 slots=2")},
+		{"left-out", "gpu[1-4]:8,^gpu3", lines("gpu1 slots=8", "gpu2 slots=8", "gpu4 slots=8")},
+		{"left-out-first", "^gpu[1-2],gpu[1-4]", lines("gpu3 slots=1 bare", "gpu4 slots=1 bare")},
 		{"blanks-outside", " a:2\n", lines("a slots=2")},
 	}
 	for _, tt := range tests {
@@ -34,9 +37,9 @@ func TestParseList(t *testing.T) {
 }
 
 func TestParseListErrors(t *testing.T) {
-	const emptyHint = "write host1:4,host2:4 with no blank after a comma and no comma at the end"
+	const emptyHint = "write host1,host2 with no blank after a comma and no comma at the end"
 	tests := []struct{ name, list, want, hint string }{
-		{"empty", " ", "-H: the list is empty", "write -H host1:4,host2:4"},
+		{"empty", " ", "-H: the list is empty", "write -H host1,host2"},
 		{"blanks", "a: 2, b: 2", `-H: "a: 2, b: 2": a blank in the list`, "write -H a:2,b:2"},
 		{"blank-separated", "a b:2  c", `-H: "a b:2  c": a blank in the list`, "write -H a,b:2,c"},
 		{"newlines", "a\nb\n", `-H: "a\nb": a blank in the list`, "write -H a,b"},
@@ -53,6 +56,12 @@ func TestParseListErrors(t *testing.T) {
 		{"unopened", "n1],a", `-H: item 1: "]": ] without a [ before it`, ""},
 		{"control", "a,\x1b@b", `-H: item 2: "\x1b@b": a user's name cannot have*`, ""},
 		{"users-differ", "ann@a,bob@a", `-H: item 2: "a": user "bob" here, "ann" in item 1`, ""},
+		{"left-out-alone", "^a", "-H: item 1: nothing to leave it out of", "name the hosts by -hostfile FILE*"},
+		{"left-out-unknown", "gpu1,^gpu2", `-H: item 2: "gpu2": not among its hosts`, "there is only gpu1"},
+		{"left-out-all", "a,b,^b,^a", "-H: item 4: every host is left out", ""},
+		{"left-out-slots", "a:2,^a:1", `-H: item 2: "a:1": ":" cannot be in a name`, ""},
+		{"relative", "a,+n1", `-H: item 2: "+n1": it counts in a hostfile, and there is none`, "add -hostfile FILE*"},
+		{"empty-hosts", "+e", `-H: item 1: "+e": no host is busy when a job starts`, "leave it out*"},
 		{"star-and-number", "a:*,a:2", `-H: item 2: "a": slots are given in one way here and in another in item 1`, "a name*"},
 		{"too-many", "n[1-65536],m", `-H: item 2: "m": more than 65536 hosts in the list`, ""},
 		{"too-long", strings.Repeat("a,", maxFile), `-H: "a,a,*`, ""},
@@ -102,10 +111,16 @@ func TestFilter(t *testing.T) {
 		{"case", "gpu4", lines("GPU4 slots=4")},
 		{"port-where-open", "[fd00:0::2]:2222", lines("fd00::2 slots=2 port=2222")},
 		{"range", "gpu[2-3]", lines("gpu2 slots=8 user=ann port=222", "gpu3")},
+		{"relative", "+n2,+n0:3", lines("gpu1.lab slots=3", "gpu3")},
+		{"relative-repeats", "+n1,+n1", lines("gpu2 slots=2 user=ann port=222")},
+		{"relative-ipv6", "+n4:1", lines("fd00::2 slots=1")},
+		{"left-out", "^gpu[2-3],^GPU1.LAB", lines("GPU4 slots=4", "fd00::2 slots=2")},
+		{"left-out-of-some", "gpu2,gpu3,^gpu2,^gpu4", lines("gpu3")},
+		{"left-out-ipv6", "^fd00:0::2,^gpu[2-4]", lines("gpu1.lab slots=8")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			hosts, err := Filter(parsed(t, filterFile), listed(t, tt.list))
+			hosts, err := Filter(parsed(t, filterFile), tt.list)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,34 +134,81 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+func TestExclude(t *testing.T) {
+	for list, want := range map[string]string{
+		"gpu2,gpu3":         lines("gpu1.lab slots=8", "GPU4 slots=4", "fd00::2 slots=2"),
+		"gpu[2-4],^FD00::2": lines("gpu1.lab slots=8"),
+	} {
+		hosts, err := Exclude(parsed(t, filterFile), list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := render(hosts); got != want {
+			t.Errorf("%s: got\n%swant\n%s", list, got, want)
+		}
+	}
+}
+
+func TestExcludeErrors(t *testing.T) {
+	const whole = "hosts are left out whole; for some GPUs*"
+	tests := []struct{ name, list, want, hint string }{
+		{"unknown", "gpu2,gpu9", `--exclude: item 2: "gpu9": not in hosts`, "there are gpu1.lab, gpu2*"},
+		{"all", "gpu1.lab,gpu[2-4],fd00::2", "--exclude: item 3: every host is left out", ""},
+		{"empty", "", "--exclude: the list is empty", "write --exclude host1,host2"},
+		{"empty-item", "gpu2,", "--exclude: item 2: it is empty", "write host1,host2 with*"},
+		{"blank", "gpu2, gpu3", `--exclude: "gpu2, gpu3": a blank in the list`, "write --exclude gpu2,gpu3"},
+		{"deepspeed-gpus", "gpu2:0", `--exclude: item 1: "gpu2:0": not the name of a host`, whole},
+		{"deepspeed-hosts", "gpu2@gpu3:0", `--exclude: item 1: "gpu2@gpu3:0": not the name of a host`, whole},
+		{"range", "n[1", `--exclude: item 1: "[1": [ without a ] after it`, "write a range*"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Exclude(parsed(t, filterFile), tt.list)
+			checkError(t, err, tt.want, tt.hint)
+		})
+	}
+}
+
 func TestFilterErrors(t *testing.T) {
 	tests := []struct{ name, list, want, hint string }{
-		{"absent", "gpu3,gpu9", `-H: item 2: "gpu9": not in hosts`, "the file has gpu1.lab, gpu2, gpu3, GPU4 and 1 more"},
-		{"short-name", "gpu1", `-H: item 1: "gpu1": not in hosts`, "the file has gpu1.lab"},
-		{"long-name", "gpu2.lab", `-H: item 1: "gpu2.lab": not in hosts`, "the file has gpu2"},
+		{"absent", "gpu3,gpu9", `-H: item 2: "gpu9": not in hosts`, "there are gpu1.lab, gpu2, gpu3, GPU4 and 2 more"},
+		{"short-name", "gpu1", `-H: item 1: "gpu1": not in hosts`, "there is gpu1.lab"},
+		{"long-name", "gpu2.lab", `-H: item 1: "gpu2.lab": not in hosts`, "there is gpu2"},
 		{"more-slots", "gpu2:9", `-H: item 1: "gpu2": 9 slots here, 8 in hosts:2`, ""},
+		{"relative-beyond", "gpu3,+n6", `-H: item 2: "+n6": not in hosts, whose last host is +n5`, ""},
+		{"relative-word", "+nx", `-H: item 1: "+nx": not +n with a number`, "+n0 is the first*"},
+		{"relative-huge", "+n99999999999999999999", `-H: item 1: "+n99999999999999999999": not +n with a number`, "+n0 is the first*"},
+		{"relative-slots", "+n0:x", `-H: item 1: "x": not a number of slots`, ""},
+		{"left-out-unknown", "gpu3,^gpu9", `-H: item 2: "gpu9": not in hosts`, "there are*"},
+		{"left-out-all", "gpu3,^gpu3", "-H: item 2: every host is left out", ""},
+		{"other-address", "10.0.0.7:2:y", `-H: item 1: "10.0.0.7": public_addr "y" here, "x" in hosts:6`, ""},
 		{"other-user", "bob@gpu2", `-H: item 1: "gpu2": user "bob" here, "ann" in hosts:2`, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Filter(parsed(t, filterFile), listed(t, tt.list))
+			_, err := Filter(parsed(t, filterFile+"10.0.0.7:2:x\n"), tt.list)
 			checkError(t, err, tt.want, tt.hint)
 		})
 	}
-	_, err := Filter(parsed(t, "[fd00::2]:22"), listed(t, "[fd00::2]:23"))
+	_, err := Filter(parsed(t, "[fd00::2]:22"), "[fd00::2]:23")
 	checkError(t, err, `-H: item 1: "fd00::2": port 23 here, 22 in hosts:1`, "")
-	_, err = Filter(nil, listed(t, "a"))
+	_, err = Filter(nil, "a")
 	checkError(t, err, `-H: item 1: "a": not in the hostfile`, "")
 }
 
-func TestFilterKeepsArguments(t *testing.T) {
-	file, list := parsed(t, filterFile), listed(t, "bob@gpu3:1")
-	before := render(file) + render(list)
-	if _, err := Filter(file, list); err != nil {
-		t.Fatal(err)
-	}
-	if after := render(file) + render(list); after != before {
-		t.Errorf("got arguments\n%swant\n%s", after, before)
+func TestFilterAndExcludeKeepTheHosts(t *testing.T) {
+	file := parsed(t, filterFile)
+	before := render(file)
+	for _, list := range []string{"bob@gpu3:1", "+n2:2,^gpu2", "^gpu1.lab"} {
+		if _, err := Filter(file, list); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Exclude(file, "gpu1.lab"); err != nil {
+			t.Fatal(err)
+		}
+		if after := render(file); after != before {
+			t.Errorf("%s: got hosts\n%swant\n%s", list, after, before)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package hostfile
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -9,9 +10,29 @@ import (
 // set gathers the entries of a list into hosts, each once.
 type set struct {
 	list     bool // of the command line: a name alone is one slot
+	nodefile bool // a name alone is one slot in a file, too
 	hosts    []*record
 	byKey    map[string]*record
+	without  []exclusion
 	mentions int
+	repeats  bool // a name came more than once
+	more     bool // an entry says more than a name
+}
+
+// exclusion is "^host": hosts that are left out.
+type exclusion struct {
+	names []string
+	at    SyntaxError // where it stands
+}
+
+// parseExclusion reads "^host", where host may have bracket ranges.
+func parseExclusion(word string) (exclusion, *mistake) {
+	var e entry
+	m := e.parseNames(word[1:])
+	if m != nil && strings.Contains(word, "::") {
+		m = e.parseBareIPv6(word[1:])
+	}
+	return exclusion{names: e.names}, m.shift(1)
 }
 
 // record is a host and how its slots were given.
@@ -40,12 +61,15 @@ func (s *set) add(e entry) *mistake {
 	if s.mentions > maxMentions {
 		return &mistake{0, e.names[0], fmt.Sprintf("more than %d names in the list", maxMentions), ""}
 	}
+	s.more = s.more || !e.nameOnly()
 	for _, name := range e.names {
-		h := record{Host: Host{Name: name, User: e.user, Port: e.port, Slots: e.slots, MaxSlots: e.max, File: e.file, Line: e.line}, style: e.style}
+		h := record{Host: e.Host, style: e.style}
+		h.Name = name
 		key := sameHost(name)
 		old := s.byKey[key]
 		switch {
 		case old != nil:
+			s.repeats = true
 			if m := old.merge(&h); m != nil {
 				return m
 			}
@@ -66,9 +90,14 @@ func (r *record) merge(more *record) *mistake {
 	wrong := func(format string, args ...any) *mistake {
 		return &mistake{0, more.Name, fmt.Sprintf(format, args...), ""}
 	}
+	for _, w := range []struct{ what, here, there string }{
+		{"user", more.User, r.User}, {"public_addr", more.Addr, r.Addr}, {"rack", more.Rack, r.Rack}, {"switch", more.Switch, r.Switch},
+	} {
+		if w.here != "" && w.there != "" && w.here != w.there {
+			return wrong("%s %q here, %q in %s", w.what, w.here, w.there, where)
+		}
+	}
 	switch {
-	case r.User != "" && more.User != "" && r.User != more.User:
-		return wrong("user %q here, %q in %s", more.User, r.User, where)
 	case r.Port != 0 && more.Port != 0 && r.Port != more.Port:
 		return wrong("port %d here, %d in %s", more.Port, r.Port, where)
 	case r.style == keyed && more.style == keyed:
@@ -80,12 +109,8 @@ func (r *record) merge(more *record) *mistake {
 	case r.count()+more.count() > MaxSlots:
 		return wrong("more than %d slots, counted from %s on", MaxSlots, where)
 	}
-	if r.User == "" {
-		r.User = more.User
-	}
-	if r.Port == 0 {
-		r.Port = more.Port
-	}
+	r.User, r.Port, r.Addr = cmp.Or(r.User, more.User), cmp.Or(r.Port, more.Port), cmp.Or(r.Addr, more.Addr)
+	r.Rack, r.Switch = cmp.Or(r.Rack, more.Rack), cmp.Or(r.Switch, more.Switch)
 	r.Slots = r.count() + more.count()
 	r.repeated = true
 	return nil
@@ -110,14 +135,56 @@ func (r *record) place(more *record) string {
 	return fmt.Sprintf("line %d", r.Line)
 }
 
-// finish returns the hosts in order of their first mention.
+// finish returns the hosts in order of their first mention. A file of names alone, some
+// of them repeated, is a nodefile: each line is a slot, also that of a name that comes
+// once.
 func (s *set) finish() []Host {
+	each := s.list || s.nodefile || s.repeats && !s.more
 	hosts := make([]Host, len(s.hosts))
 	for i, r := range s.hosts {
-		if s.list && r.style == plain && !r.repeated {
-			r.Slots, r.Bare = 1, true
+		if each && r.style == plain && !r.repeated {
+			r.Slots, r.Bare = 1, s.list
 		}
 		hosts[i] = r.Host
 	}
 	return hosts
+}
+
+// exclude returns hosts without those of without. Of a name that is not in known it
+// says so, as it may be a slip, and the host that was meant would be used.
+func exclude(hosts, known []Host, without []exclusion) ([]Host, error) {
+	if len(without) == 0 {
+		return hosts, nil
+	}
+	names := index(known)
+	out := map[string]bool{}
+	for _, x := range without {
+		for _, name := range x.names {
+			if _, ok := names[sameHost(name)]; !ok {
+				return nil, notAmong(known, name, x.at)
+			}
+			out[sameHost(name)] = true
+		}
+	}
+	var left []Host
+	for _, h := range hosts {
+		if !out[sameHost(h.Name)] {
+			left = append(left, h)
+		}
+	}
+	if len(left) == 0 {
+		e := without[len(without)-1].at
+		e.Msg = "every host is left out"
+		return nil, &e
+	}
+	return left, nil
+}
+
+// index says where each host is in hosts.
+func index(hosts []Host) map[string]int {
+	at := make(map[string]int, len(hosts))
+	for i, h := range hosts {
+		at[sameHost(h.Name)] = i
+	}
+	return at
 }
