@@ -71,6 +71,7 @@ func (d *Dialer) prepare(ctx context.Context, h hostfile.Host) (a *attempt, loca
 	a = &attempt{d: d, host: h, caller: ctx, trail: trail{start: time.Now()}}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.budget = newBudget(d.opts.ConnectTimeout, d.keys.prompts.spent, a.cancel)
+	h.Name = h.Target() // for ssh; people know the host by its name
 	named := d.machine().named(h.Name) && h.User == "" && h.Port == 0
 	if named && h.Line == 0 {
 		return a, true, nil

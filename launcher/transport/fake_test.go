@@ -216,6 +216,22 @@ func TestDialFake(t *testing.T) {
 	}
 }
 
+// A host that has an address beside its name is reached there, and known by the name.
+func TestDialAddress(t *testing.T) {
+	s := newFakeServer(t, "127.0.0.1:0").start()
+	d := fakeDialer(t, nil)
+	h := s.host()
+	h.Name, h.Addr = "gpu1.invalid", h.Name
+	if got := ask(t, mustDial(t, d, h), "ping"); got != "ping" {
+		t.Errorf("got %q; want the line back", got)
+	}
+	h.Addr = "elsewhere.invalid"
+	_, err := dial(t, d, h)
+	if e := hostError(t, err); e.Host != "gpu1.invalid" || !strings.Contains(e.Error(), h.Addr) {
+		t.Errorf("got host %s, error %v; want the name, and in the error the address", e.Host, e)
+	}
+}
+
 // TestSilences are hosts that stop answering at some point: each must be reported
 // when the time is over, and say how far it came.
 func TestSilences(t *testing.T) {
