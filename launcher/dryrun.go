@@ -48,6 +48,7 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 		}
 	}
 	printLayout(w, job, hosts, p)
+	printHosts(w, hosts)
 	printEnv(w, p)
 	return nil
 }
@@ -90,6 +91,31 @@ func printLayout(w io.Writer, job Job, hosts []hostfile.Host, p *planner) {
 	}
 	t.Flush()
 	fmt.Fprintf(w, "\nworking directory: %s\n", quoteArg(job.Dir))
+}
+
+// printHosts writes what the list says of its hosts beside their slots, if it does.
+func printHosts(w io.Writer, hosts []hostfile.Host) {
+	title := "\nhosts:\n"
+	for _, h := range hosts {
+		if parts := said(h); parts != nil {
+			fmt.Fprintf(w, "%s  %s: %s\n", title, h.Name, strings.Join(parts, ", "))
+			title = ""
+		}
+	}
+}
+
+// said is what a list says of h beside its slots.
+func said(h hostfile.Host) []string {
+	var parts []string
+	for _, p := range []struct{ what, value string }{{"address", h.Addr}, {"user", h.User}, {"rack", h.Rack}, {"switch", h.Switch}} {
+		if p.value != "" {
+			parts = append(parts, p.what+" "+p.value)
+		}
+	}
+	if h.Port != 0 {
+		parts = append(parts, fmt.Sprintf("port %d", h.Port))
+	}
+	return parts
 }
 
 // quoteArg shows an argument as it is when it is plain, else quoted.

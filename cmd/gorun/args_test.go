@@ -37,7 +37,7 @@ func TestSpellings(t *testing.T) {
 			func(o *options) { o.hostfile = "f" },
 		},
 		"hosts": {
-			[]string{"-H a:4,b", "-host a:4,b", "--host a:4,b", "--host=a:4,b"},
+			[]string{"-H a:4,b", "-host a:4,b", "--host a:4,b", "--host=a:4,b", "-hosts a:4,b"},
 			func(o *options) { o.hosts = "a:4,b" },
 		},
 		"per-host": {
@@ -79,11 +79,11 @@ func TestSpellings(t *testing.T) {
 		"equal-twice": {[]string{"-np 4 -n 4 --np=4 -c4"}, func(o *options) { o.np = 4 }},
 		"the-rest": {
 			[]string{"--oversubscribe --output-dir out --keep-going --fanout 8 --connect-timeout 5 --lost-after 5 " +
-				"--accept-new-host-keys --backend cpu --interface eth0 --result r.json"},
+				"--accept-new-host-keys --backend cpu --interface eth0 --result r.json --exclude a,b"},
 			func(o *options) {
 				o.oversubscribe, o.outputDir, o.keepGoing, o.fanout = true, "out", true, 8
 				o.connectTimeout, o.lostAfter = 5*time.Second, 5*time.Second
-				o.acceptNew, o.backend, o.iface, o.result = true, "cpu", "eth0", "r.json"
+				o.acceptNew, o.backend, o.iface, o.result, o.exclude = true, "cpu", "eth0", "r.json", "a,b"
 			},
 		},
 	}

@@ -27,7 +27,7 @@ func (c *command) clean(ctx context.Context, args []string) int {
 	case o.help:
 		return c.show(cleanHelp)
 	}
-	hosts, err := readHosts(o)
+	hosts, err := readHosts(o, c.env)
 	if err != nil {
 		return c.fail(err, o)
 	}
@@ -104,7 +104,7 @@ func (c *command) cleanHosts(ctx context.Context, o options, hosts []hostfile.Ho
 
 // parseClean reads the command line of gorun clean.
 func parseClean(args []string) (options, error) {
-	const known = " hostfile host connect-timeout fanout accept-new-host-keys verbose help "
+	const known = " hostfile host exclude connect-timeout fanout accept-new-host-keys verbose help "
 	o, line, err := readOptions(args)
 	if err != nil || o.help {
 		return o, err

@@ -194,7 +194,22 @@ func slotsReport(e *launcher.SlotsError, o options) report {
 		r.linef("  %s: %s (%s)", h.Name, plural(h.Slots, "slot"), h.Origin)
 	}
 	r.hints = append(r.hints, slotsHint(e, o))
+	if o.hosts != "" && o.hostfile == "" && !strings.ContainsAny(o.hosts, ":[^") && e.Need > 0 && len(e.Hosts) <= most {
+		r.hintf("a name alone in -H is one slot; %d on each: -H %s", perHost(e), countedList(e))
+	}
 	return r
+}
+
+// perHost is how many slots each host must have for all ranks.
+func perHost(e *launcher.SlotsError) int { return (e.Need + len(e.Hosts) - 1) / len(e.Hosts) }
+
+// countedList is the list of e's hosts with enough slots for all ranks.
+func countedList(e *launcher.SlotsError) string {
+	var items []string
+	for _, h := range e.Hosts {
+		items = append(items, fmt.Sprintf("%s:%d", h.Name, perHost(e)))
+	}
+	return strings.Join(items, ",")
 }
 
 func slotsHint(e *launcher.SlotsError, o options) string {

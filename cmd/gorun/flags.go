@@ -15,6 +15,7 @@ import (
 type options struct {
 	np, ppn         int    // 0: not given
 	hostfile, hosts string // "": not given
+	exclude         string
 	wdir            string
 	oversubscribe   bool
 	iface           string
@@ -72,10 +73,18 @@ func (o *options) whereFlags() group {
 			text: `The hosts; see HOSTFILES. Ranks are numbered host by host in the order of the file.`,
 		},
 		{
-			words: "-H -host", arg: "LIST", value: value(&o.hosts, text), complete: someHosts, key: "hosts",
-			text: `The hosts, with commas between: gpu1:8,gpu2:8. A bare name is one slot, repeats add.
-				Together with -hostfile the file says what hosts there are, and the list selects from
-				it: a bare name is then all slots that the file gives the host.`,
+			words: "-H -host -hosts", arg: "LIST", value: value(&o.hosts, text), complete: someHosts, key: "hosts",
+			text: `The hosts, with commas between: gpu1:8,gpu2:8. A bare name is one slot, or with -ppn
+				as many as that says; repeats add. Together with -hostfile the file says what hosts
+				there are, and the list selects from it: a bare name is then all slots that the file
+				gives the host, +n0 is the first host of the file, +n1:4 four slots of the second. An
+				item ^gpu3 leaves that host out: of the list, or of the file if the list names no host
+				to use.`,
+		},
+		{
+			words: "--exclude", arg: "LIST", value: value(&o.exclude, text), complete: someHosts, key: "exclude",
+			text: `Hosts to leave out of those of -hostfile and -H. A name that is not among them is an
+				error.`,
 		},
 		{
 			words: "-ppn -npernode -N", arg: "N", value: value(&o.ppn, ranks), key: "ppn",

@@ -14,7 +14,7 @@ var helpText string
 const cleanHelp = `gorun clean removes ~/.cache/gorun, where gorun keeps its own program: here, and
 on the hosts that are named.
 
-Usage: gorun clean [-hostfile FILE] [-H LIST]
+Usage: gorun clean [-hostfile FILE] [-H LIST] [--exclude LIST]
 
   gorun clean                     this machine only
   gorun clean -hostfile hosts     this machine and every host of the file

@@ -27,7 +27,7 @@ func TestPeersFlagsGetAnAnswer(t *testing.T) {
 		"mapping":    {"--map-by -map-by --mapby --rank-by -m --distribution", "host by host"},
 		"per-node":   {"--nproc-per-node --nproc_per_node -perhost --ntasks-per-node --num_gpus", "-ppn"},
 		"one-each":   {"-pernode --pernode", "-ppn 1"},
-		"hosts":      {"-hosts -hostlist -w --nodelist", "-H "},
+		"hosts":      {"-hostlist -w --nodelist", "-H "},
 		"files":      {"-outfile-pattern --output-filename --log-dir --log_dir -o", "--output-dir"},
 		"labels":     {"-prepend-rank --label", "-l"},
 		"env":        {"-genvlist -envlist --export", "-x NAME"},

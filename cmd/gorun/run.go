@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"gorun/envsync"
-	"gorun/hostfile"
 	"gorun/launcher"
 	"gorun/launcher/agent"
 	"gorun/rendezvous"
@@ -196,7 +195,7 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 	if err != nil {
 		return launcher.Job{}, err
 	}
-	hosts, err := readHosts(o)
+	hosts, err := readHosts(o, c.env)
 	return launcher.Job{
 		Hosts: hosts, Apps: []launcher.App{{Args: o.program, NP: o.np}}, PerHost: o.ppn, Oversubscribe: o.oversubscribe,
 		Env: o.policy(c.env), Dir: o.workDir(dir), Backend: o.backend, Interface: o.iface,
@@ -204,22 +203,4 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 		Timeout: o.timeout, Grace: o.grace, ConnectTimeout: o.connectTimeout, LostAfter: o.lostAfter,
 		Fanout: o.fanout, KeepGoing: o.keepGoing, AcceptNewHostKeys: o.acceptNew,
 	}, err
-}
-
-// readHosts reads -hostfile and -H; none of them means this machine, no host.
-func readHosts(o options) ([]hostfile.Host, error) {
-	var file, list []hostfile.Host
-	var err error
-	if o.hostfile != "" {
-		if file, err = hostfile.ParseFile(o.hostfile); err != nil {
-			return nil, hostfileError(err)
-		}
-	}
-	if o.hosts == "" {
-		return file, nil
-	}
-	if list, err = hostfile.ParseList(o.hosts); err != nil || file == nil {
-		return list, err
-	}
-	return hostfile.Filter(file, list)
 }

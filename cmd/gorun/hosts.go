@@ -1,0 +1,71 @@
+package main
+
+import (
+	"os"
+
+	"gorun/hostfile"
+)
+
+// readHosts reads -hostfile, -H and --exclude; without the first two it is this machine,
+// no host.
+func readHosts(o options, env environment) ([]hostfile.Host, error) {
+	hosts, err := namedHosts(o, env)
+	switch {
+	case err != nil || o.exclude == "":
+		return hosts, err
+	case hosts == nil:
+		return nil, &usageError{"--exclude without hosts", []string{"name the hosts by -hostfile FILE or -H LIST"}}
+	}
+	return hostfile.Exclude(hosts, o.exclude)
+}
+
+// namedHosts are the hosts of -hostfile and -H. With -ppn, a name that stands alone in
+// the list has as many slots: nobody has said that it has one.
+func namedHosts(o options, env environment) ([]hostfile.Host, error) {
+	if o.hostfile == "" && o.hosts == "" {
+		return nil, nil
+	}
+	if o.hostfile != "" {
+		hosts, err := readHostfile(o.hostfile, env)
+		if err != nil || o.hosts == "" {
+			return hosts, err
+		}
+		return hostfile.Filter(hosts, o.hosts)
+	}
+	hosts, err := hostfile.ParseList(o.hosts)
+	for i, h := range hosts {
+		if h.Bare && o.ppn > 0 {
+			hosts[i].Slots = o.ppn
+		}
+	}
+	return hosts, err
+}
+
+// readHostfile reads the hostfile at path.
+func readHostfile(path string, env environment) ([]hostfile.Host, error) {
+	read := hostfile.ParseFile
+	if ofBatchSystem(path, env) {
+		read = hostfile.ParseNodefile
+	}
+	hosts, err := read(path)
+	if err != nil {
+		return nil, hostfileError(err)
+	}
+	return hosts, nil
+}
+
+// ofBatchSystem reports whether path is the file in which a batch system names a host
+// once for each of the job's slots.
+func ofBatchSystem(path string, env environment) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	for _, name := range []string{"PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "OAR_NODEFILE"} {
+		its, err := os.Stat(env.get(name))
+		if err == nil && os.SameFile(info, its) {
+			return true
+		}
+	}
+	return false
+}
