@@ -349,6 +349,18 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
+// A hostfile may name a host in one way and say by another how ssh reaches it.
+func TestPublicAddress(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	file := write(t, shared(t), "hosts", fmt.Sprintf("train[1-2] slots=1\n^train1\n10.9.9.9 slots=1 public_addr=%s\n^10.9.9.9\ntrain3 slots=1 public_addr=%s-v6\n", nodes[0], nodes[1]))
+	e := gorun(t, sh([]string{"-l", "-hostfile", file, "--exclude", "train2"}, "hostname"))
+	e.want(t, 0)
+	if want := fmt.Sprintf("[0 train3] %s\n", nodes[1]); e.stdout != want {
+		t.Errorf("got %q; want %q", e.stdout, want)
+	}
+}
+
 func TestRanges(t *testing.T) {
 	t.Parallel()
 	need(t)
