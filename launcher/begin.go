@@ -88,6 +88,10 @@ func (r *run) open(layout Layout) error {
 	for rank, place := range layout.Ranks {
 		names[rank] = r.hosts[place.Host].spec.Name
 	}
+	files, err := r.job.files(r.id, layout, func(i int) string { return r.hosts[i].spec.Name })
+	if err != nil {
+		return err
+	}
 	credit := streamCredit(layout.Size())
 	p.credit = newCreditBook(layout.Size(), credit, func(rank, which int, n uint32) {
 		r.hosts[layout.Ranks[rank].Host].send.Send(wire.CreditFrame(wire.StreamID(rank, which), int(n)))
@@ -96,9 +100,9 @@ func (r *run) open(layout Layout) error {
 		return err
 	}
 	out, err := output.New(output.Options{
-		Stdout: r.io.Stdout, Stderr: r.io.Stderr, Tag: r.job.Tag, Hosts: names, Color: r.io.Color, Terminal: r.io.StdoutTerminal,
-		StderrTerminal: r.io.StderrTerminal,
-		Dir:            r.job.OutputDir, Partial: min(64<<10, credit/2), Written: p.credit.written, Failed: r.outputFailed,
+		Stdout: r.io.Stdout, Stderr: r.io.Stderr, Terminal: r.io.StdoutTerminal, StderrTerminal: r.io.StderrTerminal,
+		Hosts: names, Tag: r.job.Tag, Stamp: r.job.Stamp, Color: r.io.Color, Files: files,
+		Partial: min(64<<10, credit/2), Written: p.credit.written, Failed: r.outputFailed,
 	})
 	if err != nil {
 		return err
@@ -110,6 +114,18 @@ func (r *run) open(layout Layout) error {
 		func(rank int) bool { return r.m.ranks[rank].State != StateWaiting })
 	r.placed.Store(p)
 	return nil
+}
+
+// files are the names of the ranks' files, nil for none; host names a host.
+func (j Job) files(id string, layout Layout, host func(int) string) ([]string, error) {
+	if j.OutputDir == "" {
+		return nil, nil
+	}
+	ranks := make([]output.Rank, layout.Size())
+	for i, place := range layout.Ranks {
+		ranks[i] = output.Rank{Host: host(place.Host), Local: place.Local, App: place.App}
+	}
+	return output.FileNames(j.OutputDir, id, ranks)
 }
 
 // swap puts out in the place of the merger that has written gorun's own lines until

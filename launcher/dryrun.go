@@ -37,6 +37,9 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	if err := job.checkStdin(layout); err != nil {
 		return err
 	}
+	if _, err := job.files(decidedAtLaunch, layout, func(i int) string { return hosts[i].Name }); err != nil {
+		return err
+	}
 	p := &planner{job: job, id: strings.Repeat("0", 16), env: env, digest: envsync.Digest(texts(env))}
 	p.lay(layout)
 	for range hosts {

@@ -50,7 +50,8 @@ type Job struct {
 
 	Stdin     int    // a rank, StdinNone or StdinAll
 	Tag       bool   // prefix every line with [rank host]
-	OutputDir string // one file per rank and stream instead of stdout and stderr; "" for none
+	Stamp     bool   // prefix every line with the time
+	OutputDir string // one file per rank and stream instead of stdout and stderr, as output.FileNames reads it; "" for none
 
 	Timeout        time.Duration // of the whole job, from the start of the ranks; 0: none
 	Grace          time.Duration // between TERM and KILL; 0: KILL at once

@@ -14,6 +14,7 @@ import (
 
 	"gorun/envsync"
 	"gorun/hostfile"
+	"gorun/launcher/output"
 )
 
 func rankText(r RankResult) string {
@@ -159,6 +160,27 @@ func TestOutputDir(t *testing.T) {
 	got, err := os.ReadFile(filepath.Join(w.job.OutputDir, "rank.1.out"))
 	if err != nil || string(got) != "out of 1 on node 1\n" {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestOutputDirOfAPattern(t *testing.T) {
+	w := newWorld(t, "prints", 1, 1)
+	w.job.OutputDir = filepath.Join(w.dir, "%j", "%h-%l")
+	res := w.good()
+	got, err := os.ReadFile(filepath.Join(w.dir, res.JobID, "127.0.0.1-0.out"))
+	if err != nil || string(got) != "out of 1 on node 1\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// Two ranks of one file's name are found when it is known where the ranks are, and
+// before anything is started.
+func TestOutputDirOfAPatternTooShort(t *testing.T) {
+	w := newWorld(t, "not-asked", 1, 1)
+	w.job.OutputDir = filepath.Join(w.dir, "%l")
+	res, err := w.run()
+	if e, ok := errors.AsType[*output.PatternError](err); !ok || !w.has("done") || len(res.Ranks) != 0 {
+		t.Errorf("got %+v, %v, %v", res, err, e)
 	}
 }
 

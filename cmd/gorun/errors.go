@@ -11,6 +11,7 @@ import (
 	"gorun/envsync"
 	"gorun/hostfile"
 	"gorun/launcher"
+	"gorun/launcher/output"
 )
 
 // hostfileError makes a usage error of one that names no line: a file that cannot be
@@ -61,6 +62,9 @@ func fullReport(err error, o options) report {
 	}
 	if e, ok := errors.AsType[*launcher.SlotsError](err); ok {
 		return slotsReport(e, o)
+	}
+	if e, ok := errors.AsType[*output.PatternError](err); ok {
+		return report{[]string{"--output-dir " + e.Text}, []string{e.Hint}}
 	}
 	r.linef("%v", err)
 	if e, ok := errors.AsType[*hostfile.SyntaxError](err); ok && e.Hint != "" {

@@ -6,6 +6,7 @@ import (
 	"gorun/envsync"
 	"gorun/hostfile"
 	"gorun/launcher"
+	"gorun/launcher/output"
 )
 
 // Exit codes of gorun's own; the others are those of ranks and 128+signal.
@@ -93,5 +94,6 @@ func isUsage(err error) bool {
 		is(errors.AsType[*envsync.SizeError](err)) ||
 		is(errors.AsType[*launcher.SlotsError](err)) ||
 		is(errors.AsType[*launcher.StdinError](err)) ||
+		is(errors.AsType[*output.PatternError](err)) ||
 		is(errors.AsType[*launcher.UnknownSlotsError](err))
 }

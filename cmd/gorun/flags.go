@@ -27,9 +27,9 @@ type options struct {
 	envAll   bool
 	backend  string
 
-	tag       bool
-	outputDir string
-	stdin     int // a rank, launcher.StdinNone or launcher.StdinAll
+	tag, stamp bool
+	outputDir  string // a pattern
+	stdin      int    // a rank, launcher.StdinNone or launcher.StdinAll
 
 	timeout   time.Duration // 0: none
 	grace     time.Duration
@@ -162,11 +162,22 @@ func (o *options) outputFlags() group {
 			text: `Begin every line of output with the rank and its host, as in [3 gpu1].`,
 		},
 		{
-			words: "--output-dir", arg: "DIR", value: value(&o.outputDir, text), complete: aDirectory, key: "output.dir",
+			words: "--timestamp-output", value: yes(&o.stamp), key: "output.timestamp",
+			text: `Begin every line of output with the local time at which it came, as in
+				2026-01-31T23:59:59.999. With -l rank and host follow.`,
+		},
+		{
+			words: "--output-dir", arg: "DIR", value: value(&o.outputDir, pattern), complete: aDirectory, key: "output.dir",
 			text: `Write the output of every rank, byte by byte, to the files rank.N.out and rank.N.err
-				in *dir*, and not to gorun's own output; it cannot be combined with -l. The directory
-				is made if it is missing; files of such names that an earlier job has left there are
-				removed.`,
+				in *dir*, and not to gorun's own output; it cannot be combined with -l and
+				--timestamp-output. Directories that are missing are made; files of such names that
+				an earlier job has left there are removed.
+				In *dir* %r stands for the rank, %l for the local rank, %h for the host, %j for the ID
+				of the job, %a for the number of the program (from 0) and %% for a percent sign.
+				When the last part of the path has %r or %l in it, it is the name of the files,
+				without their endings: logs/%j/%h/rank-%r makes logs/ID/gpu1/rank-3.out and
+				rank-3.err. Such files replace those of the same name, and nothing else is removed.
+				That two ranks have the same name is an error before any is started.`,
 		},
 	}, ""}
 }

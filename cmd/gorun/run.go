@@ -199,7 +199,7 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 	return launcher.Job{
 		Hosts: hosts, Apps: []launcher.App{{Args: o.program, NP: o.np}}, PerHost: o.ppn, Oversubscribe: o.oversubscribe,
 		Env: o.policy(c.env), Dir: o.workDir(dir), Backend: o.backend, Interface: o.iface,
-		Stdin: o.stdin, Tag: o.tag, OutputDir: absolute(dir, o.outputDir),
+		Stdin: o.stdin, Tag: o.tag, Stamp: o.stamp, OutputDir: absolutePattern(dir, o.outputDir),
 		Timeout: o.timeout, Grace: o.grace, ConnectTimeout: o.connectTimeout, LostAfter: o.lostAfter,
 		Fanout: o.fanout, KeepGoing: o.keepGoing, AcceptNewHostKeys: o.acceptNew,
 	}, err

@@ -119,11 +119,16 @@ func (o *options) checkProgram() error {
 	return nil
 }
 
+// unchanged is why nothing stands before lines in files.
+const unchanged = "the files of --output-dir are named by rank and hold its bytes unchanged"
+
 // checkTogether finds flags that contradict each other.
 func (o *options) checkTogether() error {
 	switch {
 	case o.tag && o.outputDir != "":
-		return &usageError{"-l and --output-dir exclude each other", []string{"the files of --output-dir are named by rank and hold its bytes unchanged"}}
+		return &usageError{"-l and --output-dir exclude each other", []string{unchanged}}
+	case o.stamp && o.outputDir != "":
+		return &usageError{"--timestamp-output and --output-dir exclude each other", []string{unchanged}}
 	case o.dryRun && o.result != "":
 		return &usageError{"--result and --dry-run exclude each other", []string{"a dry run has no result"}}
 	case o.np > 0 && o.stdin >= o.np:
@@ -150,6 +155,15 @@ func absolute(dir, path string) string {
 		return path
 	}
 	return filepath.Join(dir, path)
+}
+
+// absolutePattern is absolute for the path of ranks' files: a % in dir is only that, and
+// a slash at its end stays.
+func absolutePattern(dir, pattern string) string {
+	if pattern == "" || filepath.IsAbs(pattern) {
+		return pattern
+	}
+	return strings.ReplaceAll(dir, "%", "%%") + "/" + pattern
 }
 
 // shellQuote writes s so that a POSIX shell reads it as one word.

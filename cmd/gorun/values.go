@@ -12,6 +12,7 @@ import (
 
 	"gorun/envsync"
 	"gorun/launcher"
+	"gorun/launcher/output"
 )
 
 // once is the value of a flag that says one thing: it may be repeated only with an
@@ -77,6 +78,18 @@ func text(s string) (string, error) {
 		return "", &usageError{fmt.Sprintf("%q holds a NUL byte", s), nil}
 	}
 	return s, nil
+}
+
+// pattern is the path of ranks' files.
+func pattern(s string) (string, error) {
+	s, err := text(s)
+	if err == nil {
+		err = output.CheckPattern(s)
+	}
+	if e, ok := errors.AsType[*output.PatternError](err); ok {
+		err = &usageError{e.Text, []string{e.Hint}}
+	}
+	return s, err
 }
 
 // count is a whole number above 0.

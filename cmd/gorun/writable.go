@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"gorun/launcher/output"
 )
 
 // checkResult finds out before the job whether the file of --result can be written
@@ -31,11 +33,13 @@ func checkResult(path string) error {
 }
 
 // checkOutputDir finds out before the job whether files can be made in the directory
-// of --output-dir, which is made with its parents if it is missing; "" is none.
-func checkOutputDir(path string) error {
-	if path == "" {
+// of --output-dir, which is made with its parents if it is missing; "" is none. Of a
+// pattern it looks at the directory before the first placeholder.
+func checkOutputDir(pattern string) error {
+	if pattern == "" {
 		return nil
 	}
+	path := output.FixedDir(pattern)
 	dir := path
 	_, err := os.Stat(dir)
 	for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {

@@ -31,6 +31,8 @@ func TestCheckFiles(t *testing.T) {
 		"no-output":           {checkOutputDir, "", ""},
 		"old-output":          {checkOutputDir, dir, ""},
 		"new-output":          {checkOutputDir, filepath.Join(dir, "a", "b"), ""},
+		"output-pattern":      {checkOutputDir, filepath.Join(dir, "%j", "%r"), ""},
+		"output-in-proc":      {checkOutputDir, "/proc/a/%r", "--output-dir /proc/a: nothing can be made in /proc: "},
 		"output-is-a-file":    {checkOutputDir, file, "--output-dir " + file + ": " + file + " is no directory"},
 		"output-in-a-file":    {checkOutputDir, filepath.Join(file, "x"), "not a directory"},
 		"output-not-writable": {checkOutputDir, "/proc/a/b", "--output-dir /proc/a/b: nothing can be made in /proc: "},

@@ -17,10 +17,9 @@ type batch struct {
 	added  bool // some piece needs a '\n' before it
 }
 
-// piece is n bytes of one stream.
+// piece is some bytes of one stream.
 type piece struct {
-	stream  *stream
-	n       int
+	record
 	newline bool // a '\n' stands before it
 	starts  bool // it starts a line
 }
@@ -35,10 +34,10 @@ func (b *batch) room() int { return batchSize - len(b.raw) }
 
 func (b *batch) full() bool { return b.room() == 0 || len(b.pieces) == maxPieces }
 
-func (b *batch) add(s *stream, n int, newline, starts bool) {
-	b.raw = s.appendFirst(b.raw, n)
-	b.pieces = append(b.pieces, piece{s, n, newline, starts})
-	b.added = b.added || newline
+func (b *batch) add(p piece) {
+	b.raw = p.stream.appendFirst(b.raw, p.n)
+	b.pieces = append(b.pieces, p)
+	b.added = b.added || p.newline
 }
 
 // run writes what the streams hold until the lane is closed.
@@ -92,13 +91,32 @@ func (l *lane) sleep(timer *time.Timer, until time.Time) {
 // emitter is what the text of a batch is made in, and what must be known of the one
 // before.
 type emitter struct {
-	out []byte
-	cr  bool // the last byte was a CR in a tagged line on a terminal
+	out  []byte
+	mark []byte // what lines of the piece begin with
+	cr   bool   // the last byte was a CR in a marked line on a terminal
 }
 
-// emit writes b with its tags and newlines.
+// stampFormat is local time, so that it agrees with the ranks' own lines and the clock
+// on the wall, in a form that sorts.
+const stampFormat = "2006-01-02T15:04:05.000 "
+
+// marked reports whether something stands before the ranks' lines.
+func (l *lane) marked() bool { return l.tags != nil || l.stamp }
+
+// appendMark appends what stands before a line.
+func (l *lane) appendMark(p []byte, r record) []byte {
+	if l.stamp {
+		p = time.UnixMilli(r.at).AppendFormat(p, stampFormat)
+	}
+	if l.tags != nil {
+		p = append(p, l.tags[r.stream.rank]...)
+	}
+	return p
+}
+
+// emit writes b with its marks and newlines.
 func (l *lane) emit(b *batch, e *emitter) error {
-	if l.tags == nil && !b.added {
+	if !l.marked() && !b.added {
 		return writeAll(l.w, b.raw)
 	}
 	e.out = e.out[:0]
@@ -109,19 +127,20 @@ func (l *lane) emit(b *batch, e *emitter) error {
 		if p.newline {
 			e.out = append(e.out, '\n')
 		}
-		if l.tags == nil || p.stream == &l.own {
+		if !l.marked() || p.stream == &l.own {
 			e.out = append(e.out, text...)
 			continue
 		}
-		if err := l.emitTagged(text, l.tags[p.stream.rank], p.starts, e); err != nil {
+		e.mark = l.appendMark(e.mark[:0], p.record)
+		if err := l.emitMarked(text, p.starts, e); err != nil {
 			return err
 		}
 	}
 	return writeAll(l.w, e.out)
 }
 
-// emitTagged adds lines, each after its tag, to e.out, which it writes when full.
-func (l *lane) emitTagged(p []byte, tag string, starts bool, e *emitter) error {
+// emitMarked adds lines, each after its mark, to e.out, which it writes when full.
+func (l *lane) emitMarked(p []byte, starts bool, e *emitter) error {
 	for len(p) > 0 {
 		if len(e.out) >= batchSize {
 			if err := writeAll(l.w, e.out); err != nil {
@@ -130,7 +149,7 @@ func (l *lane) emitTagged(p []byte, tag string, starts bool, e *emitter) error {
 			e.out = e.out[:0]
 		}
 		if starts {
-			e.out = append(e.out, tag...)
+			e.out = append(e.out, e.mark...)
 			e.cr = false
 		}
 		n := bytes.IndexByte(p, '\n') + 1
@@ -138,7 +157,7 @@ func (l *lane) emitTagged(p []byte, tag string, starts bool, e *emitter) error {
 			n = len(p)
 		}
 		if l.terminal {
-			e.appendOver(p[:n], tag)
+			e.appendOver(p[:n])
 		} else {
 			e.out = append(e.out, p[:n]...)
 		}
@@ -148,12 +167,12 @@ func (l *lane) emitTagged(p []byte, tag string, starts bool, e *emitter) error {
 	return nil
 }
 
-// appendOver adds a line, or a part of one, in which the tag comes again after a CR
+// appendOver adds a line, or a part of one, in which the mark comes again after a CR
 // that does not stand before the '\n' or another CR.
-func (e *emitter) appendOver(p []byte, tag string) {
+func (e *emitter) appendOver(p []byte) {
 	for len(p) > 0 {
 		if e.cr && p[0] != '\n' && p[0] != '\r' {
-			e.out = append(e.out, tag...)
+			e.out = append(e.out, e.mark...)
 		}
 		n := bytes.IndexByte(p, '\r') + 1
 		e.cr = n > 0

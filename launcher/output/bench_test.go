@@ -53,7 +53,7 @@ func BenchmarkMerge(b *testing.B) {
 		{"discard-tagged", 32 << 10, func(*testing.B) Options { return Options{Tag: true} }},
 		{"pipe", 32 << 10, func(b *testing.B) Options { return Options{Stdout: readPipe(b)} }},
 		{"pipe-tagged", 32 << 10, func(b *testing.B) Options { return Options{Stdout: readPipe(b), Tag: true} }},
-		{"files", 32 << 10, func(b *testing.B) Options { return Options{Dir: b.TempDir()} }},
+		{"files", 32 << 10, func(b *testing.B) Options { return Options{Files: inDir(b, b.TempDir(), 16)} }},
 	} {
 		b.Run(bm.name, func(b *testing.B) { benchmarkMerge(b, bm.opts(b), bm.frame) })
 	}

@@ -142,6 +142,26 @@ func TestOrderBehindBlock(t *testing.T) {
 	})
 }
 
+// TestStampsBehindBlock: a line has the time at which it came, not that at which it
+// could be written.
+func TestStampsBehindBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := screen{gate: make(chan struct{})}
+		m := mustNew(t, Options{Stdout: &s, Hosts: three, Stamp: true})
+		var want string
+		for i := range 5 {
+			m.Write(0, 1, []byte("a\nb\n"))
+			want += at(int64(i)) + "a\n" + at(int64(i)) + "b\n"
+			time.Sleep(time.Millisecond)
+		}
+		close(s.gate)
+		mustClose(t, m)
+		if got := s.String(); got != want {
+			t.Errorf("got %q; want %q", got, want)
+		}
+	})
+}
+
 func TestOwnLinesBehindBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := screen{gate: make(chan struct{})}

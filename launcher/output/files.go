@@ -1,22 +1,23 @@
 package output
 
 import (
-	"fmt"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 const maxOpen = 512 // of a job's files at a time
 
 // files writes every stream to a file of its own, all from one goroutine: they are
-// in one directory, so on one file system.
+// below one directory, so most likely on one file system.
 type files struct {
-	dir     string
-	width   int // of the rank in a name
-	most    int // files open at a time
+	names   []string // by rank, without ending
+	most    int      // files open at a time
 	written func(rank, which, n int)
 	failed  func(err error, dest string)
 
@@ -43,20 +44,17 @@ type file struct {
 	err error    // of run; the first one
 }
 
-// newFiles makes o.Dir and an empty file for each stream in it.
+// newFiles makes an empty file for each stream, and the directories it is in.
 func newFiles(o Options) (*files, error) {
 	fs := &files{
-		dir: o.Dir, width: len(strconv.Itoa(max(1, len(o.Hosts)) - 1)), most: maxOpen, written: o.Written, failed: o.Failed,
+		names: o.Files, most: maxOpen, written: o.Written, failed: o.Failed,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	if err := os.MkdirAll(fs.dir, 0o777); err != nil {
-		return nil, err
-	}
-	if err := removeOld(fs.dir); err != nil {
+	if err := fs.clear(); err != nil {
 		return nil, err
 	}
 	for _, which := range []int{stdout, stderr} {
-		fs.streams[which] = make([]file, len(o.Hosts))
+		fs.streams[which] = make([]file, len(fs.names))
 		for i := range fs.streams[which] {
 			s := &fs.streams[which][i]
 			s.rank, s.which = i, which
@@ -74,27 +72,61 @@ func newFiles(o Options) (*files, error) {
 }
 
 func (fs *files) path(s *file) string {
-	return filepath.Join(fs.dir, fmt.Sprintf("rank.%0*d.%s", fs.width, s.rank, [...]string{stdout: "out", stderr: "err"}[s.which]))
+	return fs.names[s.rank] + [...]string{stdout: ".out", stderr: ".err"}[s.which]
 }
 
-// removeOld removes what an earlier job left in dir.
-func removeOld(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
+// clear makes the directories that are missing and removes what an earlier job has
+// left there: every rank's files where they are called rank.N, else those whose names
+// come again.
+func (fs *files) clear() error {
+	plain := map[string]bool{} // by directory
+	for _, name := range fs.names {
+		dir := filepath.Dir(name)
+		plain[dir] = plain[dir] || isOutput(filepath.Base(name)+".out")
 	}
-	for _, e := range entries {
-		if !isOutput(e.Name()) {
-			continue
+	for _, dir := range slices.Sorted(maps.Keys(plain)) {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return err
 		}
-		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !os.IsNotExist(err) {
+		if plain[dir] {
+			if err := removeOld(dir); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range fs.names {
+		if err := errors.Join(remove(name+".out"), remove(name+".err")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// isOutput reports whether name is one that newFiles gives.
+// removeOld removes what is called as a rank's files from dir.
+func removeOld(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if isOutput(e.Name()) {
+			if err := remove(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// remove removes a file, which may be missing, but no directory.
+func remove(path string) error {
+	if err := syscall.Unlink(path); err != nil && err != syscall.ENOENT {
+		return &os.PathError{Op: "remove", Path: path, Err: err}
+	}
+	return nil
+}
+
+// isOutput reports whether name is one that a rank's file has in a plain directory.
 func isOutput(name string) bool {
 	n, ok := strings.CutPrefix(name, "rank.")
 	n, out := strings.CutSuffix(n, ".out")
@@ -142,7 +174,7 @@ func (fs *files) close() *drain {
 	fs.closing = true
 	fs.mu.Unlock()
 	fs.poke()
-	return &drain{fs.dir, fs.done, fs.quit}
+	return &drain{"the ranks' files", fs.done, fs.quit}
 }
 
 func (fs *files) quit() (left int) {

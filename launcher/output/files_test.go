@@ -23,6 +23,16 @@ func hosts(n int) []string {
 	return h
 }
 
+// inDir returns the names of the files of so many ranks in dir.
+func inDir(tb testing.TB, dir string, ranks int) []string {
+	tb.Helper()
+	names, err := FileNames(dir, "", make([]Rank, ranks))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return names
+}
+
 // contents returns what lies in dir.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
@@ -44,7 +54,7 @@ func contents(t *testing.T, dir string) map[string]string {
 func TestFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "dir")
 	var stdout, stderr screen
-	m := mustNew(t, Options{Stdout: &stdout, Stderr: &stderr, Hosts: hosts(2), Dir: dir, Tag: true})
+	m := mustNew(t, Options{Stdout: &stdout, Stderr: &stderr, Hosts: hosts(2), Files: inDir(t, dir, 2), Tag: true})
 	m.Write(0, 1, []byte("a\r\n\x00\xff"))
 	m.Write(1, 1, []byte("b"))
 	m.Write(0, 1, []byte("c"))
@@ -81,7 +91,7 @@ func TestFilesReplaceOld(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "rank.0.err")); err != nil {
 		t.Fatal(err)
 	}
-	m := mustNew(t, Options{Hosts: hosts(1), Dir: dir})
+	m := mustNew(t, Options{Hosts: hosts(1), Files: inDir(t, dir, 1)})
 	m.Write(0, 1, []byte("new"))
 	m.Write(0, 2, []byte("new"))
 	mustClose(t, m)
@@ -91,6 +101,59 @@ func TestFilesReplaceOld(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(outside); string(b) != "keep" {
 		t.Errorf("a file behind a link: got %q; want it untouched", b)
+	}
+}
+
+// TestFilesOfAPattern: only files whose names come again are replaced.
+func TestFilesOfAPattern(t *testing.T) {
+	dir := t.TempDir()
+	names, err := FileNames(filepath.Join(dir, "%h", "%l"), "", []Rank{{"n1", 0, 0}, {"n1", 1, 0}, {"n2", 0, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "n1"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"0.out", "2.out", "rank.1.out"} {
+		if err := os.WriteFile(filepath.Join(dir, "n1", name), []byte("old"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := mustNew(t, Options{Hosts: hosts(3), Files: names})
+	m.Write(0, 1, []byte("a"))
+	m.Write(2, 2, []byte("b"))
+	mustClose(t, m)
+	want := map[string]string{"0.out": "a", "0.err": "", "1.out": "", "1.err": "", "2.out": "old", "rank.1.out": "old"}
+	if diff := cmp.Diff(want, contents(t, filepath.Join(dir, "n1"))); diff != "" {
+		t.Errorf("n1 (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"0.out": "", "0.err": "b"}, contents(t, filepath.Join(dir, "n2"))); diff != "" {
+		t.Errorf("n2 (-want +got):\n%s", diff)
+	}
+}
+
+// TestFilesSpareDirectories: a directory of a rank's name is not removed, even an empty one.
+func TestFilesSpareDirectories(t *testing.T) {
+	for name, pattern := range map[string]string{"directory": "", "pattern": "x-%r"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			names, err := FileNames(filepath.Join(dir, pattern), "", make([]Rank, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(names[0]+".err", 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if m, err := New(Options{Hosts: hosts(1), Files: names}); err == nil {
+				mustClose(t, m)
+				t.Error("New: got no error")
+			} else if !strings.Contains(err.Error(), names[0]+".err") {
+				t.Errorf("New: got %v; want it to name %s", err, names[0]+".err")
+			}
+			if _, err := os.Stat(names[0] + ".err"); err != nil {
+				t.Errorf("the directory: %v", err)
+			}
+		})
 	}
 }
 
@@ -105,7 +168,7 @@ func TestFilesNames(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.ranks), func(t *testing.T) {
 			dir := t.TempDir()
-			mustClose(t, mustNew(t, Options{Hosts: hosts(tt.ranks), Dir: dir}))
+			mustClose(t, mustNew(t, Options{Hosts: hosts(tt.ranks), Files: inDir(t, dir, tt.ranks)}))
 			var names []string
 			for name := range contents(t, dir) {
 				names = append(names, name)
@@ -145,7 +208,7 @@ func TestFilesBadDir(t *testing.T) {
 		{"cannot-be-made", "/proc/gorun-output", "/proc/gorun-output"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if m, err := New(Options{Hosts: hosts(1), Dir: tt.dir}); err == nil {
+			if m, err := New(Options{Hosts: hosts(1), Files: inDir(t, tt.dir, 1)}); err == nil {
 				mustClose(t, m)
 				t.Errorf("New: got no error; want one about %s", tt.want)
 			} else if !strings.Contains(err.Error(), tt.want) {
@@ -163,7 +226,7 @@ func TestFilesDiskFull(t *testing.T) {
 	left := map[int]int{}
 	var stderr screen
 	m := mustNew(t, Options{
-		Stderr: &stderr, Hosts: hosts(3), Dir: dir,
+		Stderr: &stderr, Hosts: hosts(3), Files: inDir(t, dir, 3),
 		Written: func(rank, which, n int) { left[rank] += n },
 		Failed: func(err error, dest string) {
 			if failed[dest] != nil {
@@ -200,7 +263,7 @@ func TestFilesDiskFull(t *testing.T) {
 func TestFilesMany(t *testing.T) {
 	const ranks = 40
 	dir := t.TempDir()
-	fs, err := newFiles(Options{Hosts: hosts(ranks), Dir: dir}.filled())
+	fs, err := newFiles(Options{Hosts: hosts(ranks), Files: inDir(t, dir, ranks)}.filled())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ type lane struct {
 	terminal bool
 	through  bool     // bytes of ranks pass at once, untouched
 	tags     []string // by rank; nil for none
+	stamp    bool     // lines begin with the time at which they came
 	partial  int
 	written  func(rank, which, n int)
 	failed   func(err error, dest string)
@@ -60,7 +61,7 @@ type stream struct {
 func newLane(o Options, name string, w io.Writer, terminal bool) *lane {
 	l := &lane{
 		name: name, w: w, terminal: terminal, partial: o.Partial,
-		through: len(o.Hosts) == 1 && !o.Tag,
+		through: len(o.Hosts) == 1 && !o.Tag && !o.Stamp, stamp: o.Stamp,
 		written: o.Written, failed: o.Failed,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
@@ -127,7 +128,11 @@ func (l *lane) readyLocked(s *stream, n int) bool {
 	if n <= s.ready {
 		return false
 	}
-	l.order.add(s, n-s.ready)
+	at := int64(0)
+	if l.stamp {
+		at = time.Now().UnixMilli()
+	}
+	l.order.add(s, n-s.ready, at)
 	s.ready = n
 	return true
 }

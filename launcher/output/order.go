@@ -14,16 +14,17 @@ type order struct {
 type record struct {
 	stream *stream
 	n      int
+	at     int64 // when they came, in Unix milliseconds, if that matters
 }
 
 func (o *order) at(i uint64) *record { return &o.ring[i&uint64(len(o.ring)-1)] }
 
-// add notes n more bytes of s. With maxRecords records waiting they join the newest
-// record of s, and so come earlier than they would: many short lines behind a
-// blocked destination cost no more memory than their bytes.
-func (o *order) add(s *stream, n int) {
+// add notes n more bytes of s, which came at the time at. With maxRecords records
+// waiting they join the newest record of s, and so come earlier than they would: many
+// short lines behind a blocked destination cost no more memory than their bytes.
+func (o *order) add(s *stream, n int, at int64) {
 	if o.tail > o.head {
-		if r := o.at(o.tail - 1); r.stream == s {
+		if r := o.at(o.tail - 1); r.stream == s && r.at == at {
 			r.n += n
 			return
 		}
@@ -35,7 +36,7 @@ func (o *order) add(s *stream, n int) {
 	if int(o.tail-o.head) == len(o.ring) {
 		o.grow()
 	}
-	*o.at(o.tail) = record{s, n}
+	*o.at(o.tail) = record{s, n, at}
 	s.newest = o.tail
 	o.tail++
 }

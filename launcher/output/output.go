@@ -26,21 +26,24 @@
 //   - On a terminal an unfinished line is shown when it is 300 ms old, so prompts
 //     and progress bars appear. What another stream writes meanwhile goes on a line
 //     of its own.
-//   - With Options.Tag every line starts with "[rank host] ". On a terminal the tag
-//     is written again after a CR inside a line, where the terminal starts over.
-//   - A job of one rank without tags passes its bytes through at once, untouched.
-//   - A line of gorun's own always starts and ends with a line.
+//   - With Options.Tag every line starts with "[rank host] ", with Options.Stamp
+//     with the time at which it came, before the tag. On a terminal both are written
+//     again after a CR inside a line, where the terminal starts over.
+//   - A job of one rank without tags and times passes its bytes through at once,
+//     untouched.
+//   - A line of gorun's own always starts and ends with a line, and is not marked.
 //
 // If stdout and stderr are the same file, pipe or terminal they are one destination,
 // so that lines of the two do not mix either.
 //
 // # Files
 //
-// With Options.Dir every stream goes, byte for byte, into a file of its own, named
-// rank.<N>.out or rank.<N>.err, N padded with zeros to equal width; nothing is
-// written to stdout, and to stderr only lines of gorun's own. Files of that pattern
-// that are already in Dir are removed first, so everything there with such a name
-// is of the latest job; a job still writing to removed files keeps them to itself.
+// With Options.Files every stream goes, byte for byte, into a file of its own; nothing
+// is written to stdout, and to stderr only lines of gorun's own. In a directory where
+// files are called rank.<N>.out and rank.<N>.err all of such names are removed first, so
+// everything there with such a name is of the latest job. Files of other names replace
+// those of the same name, and nothing else is removed: who wants a job's files apart
+// names it in their path. A job still writing to removed files keeps them to itself.
 // All files exist from the start, also of ranks that stay silent.
 //
 // # Write errors
@@ -81,8 +84,9 @@ type Options struct {
 
 	Hosts []string // each rank's host; its length is the number of ranks
 	Tag   bool     // every line starts with "[rank host] "
+	Stamp bool     // every line starts with the time at which it came
 	Color bool     // tags are coloured where they go to a terminal
-	Dir   string   // one file per stream in this directory, instead of Stdout and Stderr; created if missing
+	Files []string // each rank's files, without .out and .err, instead of Stdout and Stderr; see FileNames. nil: none
 
 	// Partial bounds a line that is held until it is complete, in bytes; 0 or more
 	// than 64 KiB means 64 KiB. It must not be above the credit of one stream: a
@@ -98,14 +102,14 @@ type Options struct {
 type Merger struct {
 	tails []tail
 	lanes [3]*lane // by stream; equal if both go to one place. Files need only stderr's
-	files *files   // nil without Options.Dir
+	files *files   // nil without Options.Files
 }
 
-// New returns a running Merger, which must be closed. An error is about o.Dir.
+// New returns a running Merger, which must be closed. An error is about o.Files.
 func New(o Options) (*Merger, error) {
 	o = o.filled()
 	m := &Merger{tails: make([]tail, len(o.Hosts))}
-	if o.Dir != "" {
+	if o.Files != nil {
 		f, err := newFiles(o)
 		if err != nil {
 			return nil, err

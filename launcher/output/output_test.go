@@ -44,9 +44,15 @@ type act func(m *Merger)
 
 func out(rank int, text string) act { return func(m *Merger) { m.Write(rank, stdout, []byte(text)) } }
 func err(rank int, text string) act { return func(m *Merger) { m.Write(rank, stderr, []byte(text)) } }
-func end(rank, which int) act       { return func(m *Merger) { m.End(rank, which) } }
-func line(text string) act          { return func(m *Merger) { m.Line(text) } }
-func sleep(d time.Duration) act     { return func(*Merger) { time.Sleep(d) } }
+
+// at is the stamp so many milliseconds after a synctest's beginning.
+func at(ms int64) string {
+	return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(ms) * time.Millisecond).Local().Format("2006-01-02T15:04:05.000 ")
+}
+
+func end(rank, which int) act   { return func(m *Merger) { m.End(rank, which) } }
+func line(text string) act      { return func(m *Merger) { m.Line(text) } }
+func sleep(d time.Duration) act { return func(*Merger) { time.Sleep(d) } }
 
 func mustNew(t testing.TB, o Options) *Merger {
 	t.Helper()
@@ -139,6 +145,16 @@ func TestMerge(t *testing.T) {
 			want: "[0 h] ab\n"},
 		{name: "tags-no-colour-in-files", opts: Options{Tag: true, Color: true}, acts: []act{out(0, "a\n")},
 			want: "[0 n1] a\n"},
+		{name: "stamps", opts: Options{Stamp: true}, acts: []act{out(0, "a\nb"), sleep(1500 * time.Millisecond), out(1, "c\n"), out(0, "d\ne\n"), err(1, "f\n"), line("gorun: x")},
+			want: at(0) + "a\n" + at(1500) + "c\n" + at(1500) + "bd\n" + at(1500) + "e\n", err: at(1500) + "f\ngorun: x\n"},
+		{name: "stamps-and-tags", opts: Options{Stamp: true, Tag: true}, acts: []act{out(1, "a\n")},
+			want: at(0) + "[1 n1] a\n"},
+		{name: "stamps-of-one-rank", opts: Options{Hosts: []string{"h"}, Stamp: true}, acts: []act{out(0, "a"), sleep(time.Second), out(0, "b\n")},
+			want: at(1000) + "ab\n"},
+		{name: "stamps-of-a-long-line", opts: Options{Stamp: true, Partial: 4}, acts: []act{out(0, "abcd"), sleep(time.Second), out(0, "ef\ng\n")},
+			want: at(0) + "abcdef\n" + at(1000) + "g\n"},
+		{name: "terminal-stamps-again-after-cr", opts: Options{Terminal: true, Stamp: true}, acts: []act{out(0, "\r1%"), sleep(idle), out(0, "\r2%")},
+			want: at(300) + "\r" + at(300) + "1%\r" + at(300) + "2%"},
 		{name: "tags-cr-in-files", opts: Options{Tag: true}, acts: []act{out(0, "1%\r2%\r\n")},
 			want: "[0 n1] 1%\r2%\r\n"},
 		{name: "tags-of-bad-host-names", opts: Options{Tag: true, Hosts: []string{"a\x1b", "b"}}, acts: []act{out(0, "a\n")},

@@ -8,27 +8,26 @@ import "time"
 func (l *lane) fillLocked(b *batch, now time.Time) {
 	l.showLocked(now)
 	for !b.full() {
-		s, n := l.nextLocked(now)
-		if s == nil || !l.takeLocked(b, s, n, now) {
+		if r := l.nextLocked(now); r.stream == nil || !l.takeLocked(b, r, now) {
 			return
 		}
 	}
 }
 
-// nextLocked returns the stream whose turn it is and how many of its bytes are due;
-// nil if nothing is. It is the oldest record's, unless another stream's line has not
-// ended.
-func (l *lane) nextLocked(now time.Time) (*stream, int) {
+// nextLocked returns the bytes whose turn it is, no stream if nothing is due. They are
+// the oldest record's, unless another stream's line has not ended.
+func (l *lane) nextLocked(now time.Time) record {
+	none, came := record{}, now.UnixMilli()
 	r := l.order.first()
 	s := l.last
 	if !l.mid || r != nil && r.stream == s {
 		if r == nil {
-			return nil, 0
+			return none
 		}
-		return r.stream, r.n
+		return *r
 	}
 	if r == nil {
-		return s, s.n
+		return record{s, s.n, came}
 	}
 	if l.waiting.IsZero() {
 		l.waiting = now
@@ -36,11 +35,11 @@ func (l *lane) nextLocked(now time.Time) (*stream, int) {
 	late := now.Sub(l.waiting) >= patience
 	switch {
 	case s.n > 0 && !late:
-		return s, s.firstLine()
+		return record{s, s.firstLine(), came}
 	case late || l.breakableLocked(now):
-		return r.stream, r.n
+		return *r
 	}
-	return nil, 0
+	return none
 }
 
 // breakableLocked reports whether another stream may write although the last one's
@@ -59,13 +58,14 @@ func (l *lane) newlineLocked(s *stream) bool {
 	case l.through:
 		return false
 	}
-	return l.terminal || l.tags != nil || l.last.ended && l.last.n == 0
+	return l.terminal || l.marked() || l.last.ended && l.last.n == 0
 }
 
-// takeLocked moves up to n bytes of s into b. It cuts at the end of a line, and
-// leaves a line that does not fit for the next batch: destinations that others
-// write to as well see whole lines in one write. It reports whether it moved any.
-func (l *lane) takeLocked(b *batch, s *stream, n int, now time.Time) bool {
+// takeLocked moves the bytes of r, or as many as fit, into b. It cuts at the end of a
+// line, and leaves a line that does not fit for the next batch: destinations that
+// others write to as well see whole lines in one write. It reports whether it moved any.
+func (l *lane) takeLocked(b *batch, r record, now time.Time) bool {
+	s, n := r.stream, r.n
 	if room := b.room(); n > room {
 		switch n = s.lines(room); {
 		case n > 0:
@@ -79,7 +79,7 @@ func (l *lane) takeLocked(b *batch, s *stream, n int, now time.Time) bool {
 		return false
 	}
 	goesOn := l.mid && l.last == s
-	b.add(s, n, l.newlineLocked(s), !goesOn)
+	b.add(piece{record{s, n, r.at}, l.newlineLocked(s), !goesOn})
 	early := min(n, s.ready)
 	s.ready -= early
 	s.taken += early
