@@ -1,6 +1,7 @@
 # What a newcomer types. Longer logic is in scripts/.
 GO ?= go
 PREFIX ?= /usr/local
+SHARE = $(DESTDIR)$(PREFIX)/share
 
 .PHONY: build run install docs test test-slow fuzz bench clean
 
@@ -10,9 +11,13 @@ build: # static programs, in bin/
 run: build # an AllReduce over 4 ranks on this machine
 	bin/gorun -np 4 bin/allreduce
 
-install: build # gorun and its manual page: make install PREFIX=$HOME/.local
+install: build # gorun, its manual page and shells' completion: make install PREFIX=$HOME/.local
 	install -D -t $(DESTDIR)$(PREFIX)/bin bin/gorun
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/gorun.1
+	install -D -m 644 -t $(SHARE)/man/man1 docs/gorun.1
+	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	bin/gorun --completion bash >$(SHARE)/bash-completion/completions/gorun
+	bin/gorun --completion zsh >$(SHARE)/zsh/site-functions/_gorun
+	bin/gorun --completion fish >$(SHARE)/fish/vendor_completions.d/gorun.fish
 
 docs: # the flags in docs/gorun.1, from their table
 	$(GO) test ./cmd/gorun -run TestManualIsMadeFromTheTable -update

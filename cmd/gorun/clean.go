@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -102,15 +103,19 @@ func (c *command) cleanHosts(ctx context.Context, o options, hosts []hostfile.Ho
 	return failed
 }
 
+// cleans reports whether gorun clean takes the flag of that name.
+func cleans(name string) bool {
+	return slices.Contains(strings.Fields("hostfile host exclude connect-timeout fanout accept-new-host-keys verbose help"), name)
+}
+
 // parseClean reads the command line of gorun clean.
 func parseClean(args []string) (options, error) {
-	const known = " hostfile host exclude connect-timeout fanout accept-new-host-keys verbose help "
 	o, line, err := readOptions(args)
 	if err != nil || o.help {
 		return o, err
 	}
 	for _, u := range line.uses {
-		if !strings.Contains(known, " "+u.name+" ") {
+		if !cleans(u.name) {
 			return o, &usageError{"gorun clean has no flag " + u.typed, []string{"gorun clean --help"}}
 		}
 	}

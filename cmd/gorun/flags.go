@@ -42,6 +42,8 @@ type options struct {
 	version bool
 	help    bool
 
+	completion string // a shell
+
 	program []string
 	marked  bool // "--" stood before the program
 }
@@ -226,6 +228,11 @@ func (o *options) diagnosisFlags() group {
 			text: `Print the version.`,
 		},
 		{
+			words: "--completion", arg: "SHELL", value: value(&o.completion, shellName), complete: "bash zsh fish",
+			text: `Print what makes a shell complete gorun's command line: *bash*, *zsh* or *fish*. The
+				script says in its first lines how to load it.`,
+		},
+		{
 			words: "--help -h", value: yes(&o.help),
 			text: `Print a summary of the flags.`,
 		},
@@ -236,11 +243,14 @@ func (o *options) diagnosisFlags() group {
 // checks it. Its errors are *usageError.
 func parseOptions(args []string) (options, error) {
 	o, _, err := readOptions(args)
-	if err != nil || o.help || o.version {
+	if err != nil || o.informs() {
 		return o, err
 	}
 	return o, o.check()
 }
+
+// informs reports whether gorun is asked about itself, and starts nothing.
+func (o *options) informs() bool { return o.help || o.version || o.completion != "" }
 
 // readOptions reads a command line flag by flag. Its errors are *usageError.
 func readOptions(args []string) (options, commandLine, error) {

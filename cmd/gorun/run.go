@@ -64,6 +64,8 @@ func (c *command) launch(ctx context.Context, args []string) int {
 		return c.show(helpText)
 	case o.version:
 		return c.show(versionLine())
+	case o.completion != "":
+		return c.show(completionScript(o.completion))
 	case o.dryRun:
 		return c.dryRun(o)
 	}

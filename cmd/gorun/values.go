@@ -186,3 +186,11 @@ func backendName(s string) (string, error) {
 	}
 	return s, nil
 }
+
+// shellName is a shell that gorun can teach its flags.
+func shellName(s string) (string, error) {
+	if s != "bash" && s != "zsh" && s != "fish" {
+		return "", &usageError{fmt.Sprintf("no completion for %q", s), []string{"there is one for bash, zsh and fish"}}
+	}
+	return s, nil
+}
