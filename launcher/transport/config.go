@@ -1,11 +1,13 @@
 package transport
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -22,21 +24,26 @@ const systemConfig = "/etc/ssh/ssh_config"
 // sshConfig is the ssh_config files in the order in which they count. It does not
 // change once loaded.
 //
-// gorun reads them itself, rather than with a library, because a message must name
-// file and line of a directive, also inside an included file, and because a
-// `Match exec` must be an error only for the hosts it may be about.
+// gorun reads them itself, rather than with a library or by running ssh -G, because a
+// message must name file and line of a directive, also inside an included file, because
+// a process for each host is dear, and because there may be no ssh client.
 type sshConfig struct {
 	files [][]directive
+	twice bool // a block somewhere asks for a second pass
 	home  string
 	user  string // this user
 
-	read, bytes int // files and bytes so far
+	read, bytes int      // files and bytes so far
+	reading     []string // the file being read, and those that include it
+
+	world world
 }
 
 // directive is one line of an ssh_config file.
 type directive struct {
-	key      string // lower case
+	key      string // lower case, by its newest name
 	args     []string
+	rest     string // the arguments as they stand in the file, for those that are commands
 	file     string
 	line     int
 	included [][]directive // of an Include, by file
@@ -48,8 +55,8 @@ func (d *directive) errorf(format string, args ...any) *ConfigError {
 
 // loadConfig reads the files that opts name. As with ssh, one of the default files that
 // cannot be read is as good as none; unread is told, unless it is not there.
-func loadConfig(opts Options, unread func(name string, err error)) (*sshConfig, error) {
-	c := &sshConfig{home: opts.Home, user: opts.User}
+func loadConfig(opts Options, w world, unread func(name string, err error)) (*sshConfig, error) {
+	c := &sshConfig{home: opts.Home, user: opts.User, world: w}
 	files := opts.Config
 	if files == nil {
 		files = []string{filepath.Join(opts.Home, ".ssh", "config"), systemConfig}
@@ -76,6 +83,8 @@ func loadConfig(opts Options, unread func(name string, err error)) (*sshConfig, 
 
 // load reads one file and those it includes. Relative includes are looked up in base.
 func (c *sshConfig) load(name, base string, depth int) ([]directive, error) {
+	c.reading = append(c.reading, name)
+	defer func() { c.reading = c.reading[:len(c.reading)-1] }()
 	data, err := readConfigFile(name, maxConfig-c.bytes, name == systemConfig)
 	if err != nil {
 		return nil, err
@@ -93,6 +102,7 @@ func (c *sshConfig) load(name, base string, depth int) ([]directive, error) {
 			continue
 		}
 		d.file, d.line = name, i+1
+		c.twice = c.twice || d.key == "match" && asksTwice(&d)
 		if d.key == "include" {
 			if err := c.include(&d, base, depth); err != nil {
 				return nil, err
@@ -131,10 +141,12 @@ func (c *sshConfig) include(d *directive, base string, depth int) error {
 	if depth >= maxIncludeDepth {
 		return d.errorf("Include is nested more than %d deep", maxIncludeDepth)
 	}
-	for _, pattern := range d.args {
-		if rest, ok := strings.CutPrefix(pattern, "~/"); ok {
-			pattern = filepath.Join(c.home, rest)
-		} else if !filepath.IsAbs(pattern) {
+	for _, arg := range d.args {
+		pattern, err := c.includePath(arg)
+		if err != nil {
+			return d.errorf("Include %q: %v", arg, err)
+		}
+		if !filepath.IsAbs(pattern) {
 			pattern = filepath.Join(base, pattern)
 		}
 		names, err := filepath.Glob(pattern)
@@ -144,6 +156,9 @@ func (c *sshConfig) include(d *directive, base string, depth int) error {
 		for _, name := range names {
 			if notIncluded(name, pattern) {
 				continue
+			}
+			if i := slices.Index(c.reading, name); i >= 0 {
+				return d.errorf("includes itself%s", byWayOf(c.reading[i:len(c.reading)-1]))
 			}
 			ds, err := c.load(name, base, depth+1)
 			if errors.Is(err, fs.ErrNotExist) {
@@ -156,6 +171,26 @@ func (c *sshConfig) include(d *directive, base string, depth int) error {
 		}
 	}
 	return nil
+}
+
+func byWayOf(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return " by way of " + strings.Join(names, " and ")
+}
+
+// includePath expands what an Include names. The files are read once for all hosts, so
+// tokens that are about a host cannot stand there.
+func (c *sshConfig) includePath(arg string) (string, error) {
+	path, err := expandVars(arg, c.world.getenv)
+	if err == nil {
+		path, err = percent(path, c.hereTokens())
+	}
+	if err != nil {
+		return "", err
+	}
+	return c.tilde(path)
 }
 
 // notIncluded reports whether a name that matches an Include's pattern is left out: a
@@ -177,14 +212,16 @@ func parseDirective(text string) (directive, error) {
 	}
 	end := strings.IndexAny(text, " \t\"=")
 	if end < 0 {
-		return directive{key: strings.ToLower(text)}, nil
+		key := strings.ToLower(text)
+		return directive{key: cmp.Or(otherNames[key], key)}, nil
 	}
 	rest := strings.TrimLeft(text[end:], " \t")
 	if after, ok := strings.CutPrefix(rest, "="); ok {
 		rest = after
 	}
+	key := strings.ToLower(text[:end])
 	args, err := splitArgs(rest)
-	return directive{key: strings.ToLower(text[:end]), args: args}, err
+	return directive{key: cmp.Or(otherNames[key], key), args: args, rest: strings.TrimLeft(rest, " \t=")}, err
 }
 
 // splitArgs splits as ssh does: at blanks, with quotes and backslash escapes; a word

@@ -1,21 +1,46 @@
 package transport
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"gorun/hostfile"
 )
 
 func noFile(string, error) {}
+
+// testWorld runs nothing: "yes" and "no" are the commands that a Match exec may ask for.
+func testWorld() world {
+	hosts := map[string]string{"a.lan.": "a.lan", "alias.lan.": "real.lan", "alias": "real.lan.", "v6.lan.v6": "v6.lan"}
+	env := map[string]string{"DIR": "/dir", "PERCENT": "%h", "EMPTY": ""}
+	return world{
+		hostname: "head.lan",
+		uid:      1234,
+		getenv:   func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		exec: func(_ context.Context, command string) (bool, error) {
+			word, _, _ := strings.Cut(command, " ")
+			if word != "yes" && word != "no" {
+				return false, errors.New("it did not end in 1s")
+			}
+			return word == "yes", nil
+		},
+		canon: func(_ context.Context, name, family string) (string, error) {
+			return cmp.Or(hosts[name], hosts[name+family]), nil
+		},
+		networks: func() []netip.Addr {
+			return []netip.Addr{netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("fd00::5")}
+		},
+		version: func(context.Context) (string, error) { return "OpenSSH_10.2p1", nil },
+		close:   func() {},
+	}
+}
 
 // configOf loads one config file of the given text.
 func configOf(t *testing.T, text string) (*sshConfig, string, error) {
@@ -24,7 +49,7 @@ func configOf(t *testing.T, text string) (*sshConfig, string, error) {
 	os.Mkdir(filepath.Join(home, ".ssh"), 0o700)
 	name := filepath.Join(home, ".ssh", "config")
 	write(t, name, text, 0o600)
-	c, err := loadConfig(Options{Home: home, User: "alice", Config: []string{name}}, noFile)
+	c, err := loadConfig(Options{Home: home, User: "alice", Config: []string{name}}, testWorld(), noFile)
 	return c, home, err
 }
 
@@ -49,10 +74,24 @@ func TestSettings(t *testing.T) {
 		{"match-host", "Host a\nHostName z.example\nMatch host *.example user alice\nPort 5\nMatch originalhost z.example\nPort 6\nMatch all\nUser m", host("a"), "z.example m 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
 		{"match-not", "Match !host b\nPort 5\nMatch !originalhost a\nUser no", host("a"), "a alice 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
 		{"match-final", "Match final all\nPort 5\nUser f\nHost a\nPort 6", host("a"), "a f 6 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
-		{"exec-of-no-interest", "Match exec \"test -e /x\"\nForwardX11 yes\nHost a\nPort 6", host("a"), "a alice 6 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
-		{"exec-for-others", "Match host other exec \"test -e /x\"\nProxyJump j\nHost a\nPort 6", host("a"), "a alice 6 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
-		{"exec-too-late", "Host a\nPort 6\nMatch exec x\nPort 7", host("a"), "a alice 6 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
-		{"proxy-none", "Host a\nProxyJump none\nHost *\nProxyCommand nc %h %p", host("a"), "a alice 22 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"exec", "Match exec \"yes %n\"\nPort 6\nMatch exec no\nUser eve\nMatch !exec no\nUser carol", host("a"), "a carol 6 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"exec-for-others", "Match host other exec \"hang\"\nPort 7\nHost other\nMatch exec \"yes\"\nPort 8", host("a"), "a alice 8 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"proxy-none", "Host a\nProxyCommand none\nHost *\nProxyJump b", host("a"), "a alice 22 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"match-network", "Match localnetwork 10.0.0.0/8,192.0.2.1\nPort 5\nMatch !localnetwork fd00::/16\nUser no", host("a"), "a alice 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"match-tagged", "Match tagged \"\"\nPort 5\nMatch all\nTag red\nMatch tagged r*\nUser bob\nMatch tagged \"\"\nUser no", host("a"), "a bob 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"match-version", "Match version OpenSSH_10.*\nPort 5", host("a"), "a alice 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"match-command", "Match command gorun*\nPort 5\nMatch sessiontype=exec\nUser x", host("a"), "a x 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"match-user-of-hostfile", "Match user eve\nPort 5", hostfile.Host{Name: "a", User: "eve"}, "a eve 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"canonical", "CanonicalizeHostname yes\nCanonicalDomains no.lan lan\nHost a.lan\nPort 5\nMatch canonical host *.lan\nUser x", host("A"), "a.lan x 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"canonical-not-found", "CanonicalizeHostname yes\nCanonicalDomains lan\nHost b\nPort 5", host("b"), "b alice 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"canonical-many-dots", "CanonicalizeHostname yes\nCanonicalDomains lan\nCanonicalizeMaxDots 0\nHost a.b\nPort 5", host("a.b"), "a.b alice 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"canonical-alias", "CanonicalizeHostname yes\nCanonicalDomains lan\nCanonicalizePermittedCNAMEs *.lan:*.lan\nHost real.lan\nPort 5", host("alias"), "real.lan alice 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"canonical-alias-not-permitted", "CanonicalizeHostname yes\nCanonicalDomains lan\nCanonicalizePermittedCNAMEs *.lan:*.far\nHost alias.lan\nPort 5", host("alias"), "alias.lan alice 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"canonical-bare-alias", "CanonicalizeHostname yes\nCanonicalizePermittedCNAMEs alias:*", host("alias"), "real.lan alice 22 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"canonical-not-behind-a-proxy", "CanonicalizeHostname yes\nCanonicalDomains lan\nMatch canonical\nPort 5\nProxyJump none\nMatch all\nProxyCommand none", host("a"), "a.lan alice 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"canonical-family", "CanonicalizeHostname yes\nAddressFamily inet6\nCanonicalDomains lan.v6", host("v6"), "v6 alice 22 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"address", "Host fd00::1\nPort 7\nHost fd00::0001\nPort 5", host("fd00::0001"), "fd00::1 alice 5 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
+		{"tokens", "UserKnownHostsFile /%d/%u/%i/%l/%L/%h/%n/%p/%r/%k/%% /%C /%j. ${DIR}/${PERCENT}\nHostName GPU.%h\nUser bob", host("A"), "gpu.a bob 22 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa /H/alice/1234/head.lan/head/gpu.a/A/22/bob/A/%,/84642555ce6b1145139af242ea1552a366fe5f48,/.,/dir/%h false false"},
 		{"unknown-keyword", "Frobnicate 3\nPort 4", host("a"), "a alice 4 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
 		{"byte-order-mark", "\ufeffPort 4", host("a"), "a alice 4 - H/.ssh/id_ed25519,H/.ssh/id_ecdsa,H/.ssh/id_rsa H/.ssh/known_hosts,H/.ssh/known_hosts2 false false"},
 	}
@@ -62,7 +101,7 @@ func TestSettings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := c.lookup(tt.host, false)
+			s, err := c.lookup(t.Context(), tt.host, lookupOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,18 +123,28 @@ func TestSettings(t *testing.T) {
 
 func TestSettingsProblems(t *testing.T) {
 	tests := []struct{ name, text, want string }{
-		{"proxy-jump", "Host a\n  ProxyJump bastion", ":2: ProxyJump is not supported yet"},
-		{"proxy-command", "ProxyCommand nc %h %p", ":1: ProxyCommand is not supported yet"},
-		{"match-exec", "Match exec \"x y\"\n  Port 5", ":1: cannot tell yet whether Match exec x y applies; port (line 2) depends on it"},
-		{"match-exec-proxy", "Match originalhost a exec x\n  ProxyJump j", ":1: cannot tell yet whether Match originalhost a exec x applies; proxyjump (line 2) depends on it"},
-		{"canonicalize", "CanonicalizeHostname yes", ":1: CanonicalizeHostname is not supported yet"},
-		{"revoked-keys", "RevokedHostKeys /etc/ssh/revoked", ":1: RevokedHostKeys is not supported yet"},
-		{"no-value", "Port", ":1: port has no value"},
+		{"proxy-jump", "Host a\n  ProxyJump bastion", ":2: ProxyJump is not supported"},
+		{"proxy-command", "ProxyCommand nc %h %p", ":1: ProxyCommand is not supported"},
+		{"match-exec", "Match exec \"hang %n\"\n  Port 5", `:1: Match exec: "hang a": it did not end in 1s`},
+		{"match-exec-token", "Match exec \"x %Z\"", `:1: Match exec: "x %Z": token %Z is not supported`},
+		{"match-nothing", "Match", ":1: Match has no criteria"},
+		{"match-no-value", "Match user", ":1: Match user has no value"},
+		{"match-unknown", "Port 3\nMatch phase new", ":2: Match phase: gorun does not know this criterion"},
+		{"match-bad-network", "Match localnetwork 10.0.0.1/8", `:1: Match localnetwork: "10.0.0.1/8" is not a network`},
+		{"canonicalize", "CanonicalizeHostname perhaps", `:1: bad CanonicalizeHostname "perhaps": want yes or no`},
+		{"canonical-nowhere", "CanonicalizeHostname yes\nCanonicalDomains x y\nCanonicalizeFallbackLocal no", `:1: CanonicalizeHostname: there is no host "a" in CanonicalDomains x y`},
+		{"canonical-cnames", "CanonicalizeHostname yes\nCanonicalizePermittedCNAMEs a", `:2: bad CanonicalizePermittedCNAMEs "a": want NAMES:NAMES`},
+		{"canonical-dots", "CanonicalizeHostname yes\nCanonicalizeMaxDots x", `:2: bad CanonicalizeMaxDots "x"`},
+		{"revoked-keys", "RevokedHostKeys /etc/ssh/revoked", ":1: RevokedHostKeys is not supported"},
+		{"no-value", "Port", ":1: Port has no value"},
 		{"bad-port", "\nPort ssh", `:2: bad Port "ssh"`},
 		{"bad-strict", "StrictHostKeyChecking maybe", `:1: bad StrictHostKeyChecking "maybe"`},
-		{"bad-yes-no", "IdentitiesOnly perhaps", `:1: bad identitiesonly "perhaps": want yes or no`},
-		{"bad-token", "IdentityFile /k/%C", `:1: IdentityFile: "/k/%C": token %C is not supported`},
-		{"environment", "UserKnownHostsFile ${HOME}/k", `:1: userknownhostsfile: "${HOME}/k": environment variables are not supported yet`},
+		{"bad-yes-no", "IdentitiesOnly perhaps", `:1: bad IdentitiesOnly "perhaps": want yes or no`},
+		{"bad-token", "IdentityFile /k/%Z", `:1: IdentityFile: "/k/%Z": token %Z is not supported`},
+		{"environment", "UserKnownHostsFile ${HOME}/k", `:1: UserKnownHostsFile: the environment variable HOME is not set`},
+		{"open-variable", "UserKnownHostsFile ${HOME", ":1: UserKnownHostsFile: ${ without a name and }"},
+		{"no-such-user", "IdentityFile ~no.such.user/x", `:1: IdentityFile: "~no.such.user/x": there is no user "no.such.user"`},
+		{"include-token", "Include /%h", `:1: Include "/%h": "/%h": token %h is not supported`},
 		{"open-quote", "Port 3\nUser \"x", ":2: a quote (\") is not closed"},
 		{"include-nothing", "Include", ":1: Include names no file"},
 	}
@@ -104,7 +153,7 @@ func TestSettingsProblems(t *testing.T) {
 			c, home, err := configOf(t, tt.text)
 			if err == nil {
 				var s *settings
-				s, err = c.lookup(hostfile.Host{Name: "a"}, false)
+				s, err = c.lookup(t.Context(), hostfile.Host{Name: "a"}, lookupOptions{})
 				if err == nil {
 					err = s.problem
 				}
@@ -128,7 +177,7 @@ func TestIncludes(t *testing.T) {
 	}
 	_ = home
 	for _, tt := range []struct{ host, want string }{{"a", "a 9"}, {"b", "b 9"}} {
-		s, err := c.lookup(hostfile.Host{Name: tt.host}, false)
+		s, err := c.lookup(t.Context(), hostfile.Host{Name: tt.host}, lookupOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,14 +191,14 @@ func TestIncludes(t *testing.T) {
 	write(t, filepath.Join(dir, "more.d", "1.conf"), "Host c\nHostName sea\n", 0o600)
 	write(t, filepath.Join(dir, "more.d", "2.conf"), "Host c d\nHostName lake\nPort 1\nProxyJump x\n", 0o600)
 	write(t, filepath.Join(dir, "only-b"), "User inner\nHost a b\nPort 7\n", 0o600)
-	if c, err = loadConfig(Options{Home: home, User: "alice"}, noFile); err != nil {
+	if c, err = loadConfig(Options{Home: home, User: "alice"}, testWorld(), noFile); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct{ host, want string }{
-		{"a", "a alice 9"}, {"b", "b inner 7"}, {"c", "sea alice 1 " + dir + "/more.d/2.conf:4: ProxyJump is not supported yet"},
+		{"a", "a alice 9"}, {"b", "b inner 7"}, {"c", "sea alice 1 " + dir + "/more.d/2.conf:4: ProxyJump is not supported"},
 	}
 	for _, tt := range tests {
-		s, err := c.lookup(hostfile.Host{Name: tt.host}, false)
+		s, err := c.lookup(t.Context(), hostfile.Host{Name: tt.host}, lookupOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,19 +224,47 @@ func TestIncludeLeavesOut(t *testing.T) {
 	write(t, filepath.Join(dir, "d", "1"), "Port 7\n", 0o600)
 	write(t, filepath.Join(dir, ".mine"), "User bob\n", 0o600)
 	write(t, filepath.Join(dir, "config"), "Include d/* .m*\n", 0o600)
-	c, err := loadConfig(Options{Home: home, User: "alice"}, noFile)
+	c, err := loadConfig(Options{Home: home, User: "alice"}, testWorld(), noFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := c.lookup(hostfile.Host{Name: "a"}, false); err != nil || s.port != 7 || s.user != "bob" {
+	if s, err := c.lookup(t.Context(), hostfile.Host{Name: "a"}, lookupOptions{}); err != nil || s.port != 7 || s.user != "bob" {
 		t.Errorf("got %+v, %v; want port 7, user bob", s, err)
 	}
 }
 
 func TestIncludeCycle(t *testing.T) {
-	_, _, err := configOf(t, "Include config")
-	if err == nil || !strings.Contains(err.Error(), "nested more than 16 deep") {
+	_, home, err := configOf(t, "Include config")
+	config := filepath.Join(home, ".ssh", "config")
+	if err == nil || err.Error() != config+":1: includes itself" {
+		t.Errorf("got %v; want an error about %s", err, config)
+	}
+	dir := t.TempDir()
+	for i := range 3 {
+		write(t, filepath.Join(dir, fmt.Sprint(i)), fmt.Sprintf("\nInclude %s/%d\n", dir, (i+1)%3), 0o600)
+	}
+	_, _, err = configOf(t, "Include "+dir+"/0")
+	want := fmt.Sprintf("%[1]s/2:2: includes itself by way of %[1]s/0 and %[1]s/1", dir)
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v; want %s", err, want)
+	}
+	for i := range 20 {
+		write(t, filepath.Join(dir, fmt.Sprint(i)), fmt.Sprintf("Include %s/%d\n", dir, i+1), 0o600)
+	}
+	if _, _, err = configOf(t, "Include "+dir+"/0"); err == nil || !strings.Contains(err.Error(), "nested more than 16 deep") {
 		t.Errorf("got %v; want an error about nesting", err)
+	}
+}
+
+// What an Include names may hold variables, and tokens about this machine.
+func TestIncludePath(t *testing.T) {
+	c := &sshConfig{home: "/home/alice", user: "alice", world: testWorld()}
+	for arg, want := range map[string]string{
+		"~/x": "/home/alice/x", "${DIR}/*.conf": "/dir/*.conf", "/a/%u/%L/%%": "/a/alice/head/%", "rel": "rel", "${EMPTY}x": "x",
+	} {
+		if got, err := c.includePath(arg); got != want || err != nil {
+			t.Errorf("%s: got %q, %v; want %q", arg, got, err, want)
+		}
 	}
 }
 
@@ -203,7 +280,7 @@ func TestConfigFiles(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := loadConfig(Options{Home: home, Config: []string{tt.path}}, noFile)
+			_, err := loadConfig(Options{Home: home, Config: []string{tt.path}}, testWorld(), noFile)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v; want %q", err, tt.want)
 			}
@@ -212,7 +289,7 @@ func TestConfigFiles(t *testing.T) {
 	if _, err := readConfigFile(name, maxConfig, true); err != nil {
 		t.Errorf("the system's file: got %v; want it read, whoever may write it", err)
 	}
-	if _, err := loadConfig(Options{Home: filepath.Join(home, "nobody")}, noFile); err != nil {
+	if _, err := loadConfig(Options{Home: filepath.Join(home, "nobody")}, testWorld(), noFile); err != nil {
 		t.Errorf("default files that do not exist: got %v; want no error", err)
 	}
 }
@@ -237,7 +314,7 @@ func TestElsewhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := c.lookup(hostfile.Host{Name: "a"}, false)
+			s, err := c.lookup(t.Context(), hostfile.Host{Name: "a"}, lookupOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -246,93 +323,6 @@ func TestElsewhere(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestAgainstSSH compares with what the user's ssh makes of the same file.
-func TestAgainstSSH(t *testing.T) {
-	if _, err := exec.LookPath("ssh"); err != nil {
-		skip(t, "needs ssh")
-	}
-	text := `
-Host gpu0? !gpu09
-	HostName %h.cluster
-	Port 2200
-Match originalhost gpu01 user alice
-	User carol
-	IdentityFile ~/a
-	IdentityFile "/b c"
-Host gpu* "quo ted"
-	User dave # comment
-	UserKnownHostsFile /x /y
-	HostKeyAlias=farm
-	IdentitiesOnly   yes
-Match host *.cluster !user dave
-	StrictHostKeyChecking accept-new
-Match final
-	HashKnownHosts yes
-	IdentityFile /final
-	HostName no.such
-Match host GPU0?.CLUSTER
-	IdentityFile /upper
-Match originalhost GPU02
-	IdentityFile /original
-Host gpu02.cluster
-	IdentityFile /led-here
-Host GPU02
-	IdentityFile /never
-Match canonical originalhost gpu*
-	IdentityFile /canonical
-Host *
-	Port 2201
-	IdentityFile /z
-	StrictHostKeyChecking no
-`
-	c, home, err := configOf(t, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, host := range []string{"gpu01", "gpu02", "GPU02", "gpu09", "gpu", "other"} {
-		t.Run(host, func(t *testing.T) {
-			me, err := user.Current()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := exec.Command("ssh", "-G", "-F", filepath.Join(home, ".ssh", "config"), host).Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.user = me.Username
-			s, err := c.lookup(hostfile.Host{Name: host}, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := fmt.Sprintf("hostname %s\nuser %s\nport %d\nhostkeyalias %s\nidentityfile %s\nidentitiesonly %v\nhashknownhosts %v\nuserknownhostsfile %s\n", s.hostname,
-				s.user, s.port, s.alias, strings.Join(s.identities, " "), s.identitiesOnly, s.hashKnownHosts, strings.Join(s.userKnownHosts, " "))
-			yes := map[string]string{"yes": "true", "no": "false"}
-			want := fmt.Sprintf("hostname %s\nuser %s\nport %s\nhostkeyalias %s\nidentityfile %s\nidentitiesonly %s\nhashknownhosts %s\nuserknownhostsfile %s\n",
-				sshValue(string(out), "hostname"), sshValue(string(out), "user"), sshValue(string(out), "port"), sshValue(string(out), "hostkeyalias"),
-				strings.ReplaceAll(sshValue(string(out), "identityfile"), "~", home), yes[sshValue(string(out), "identitiesonly")], yes[sshValue(string(out), "hashknownhosts")],
-				strings.ReplaceAll(sshValue(string(out), "userknownhostsfile"), me.HomeDir+"/", home+"/"))
-			if d := cmp.Diff(want, got); d != "" {
-				t.Errorf("ssh -G (-) and gorun (+) differ:\n%s", d)
-			}
-			strict := sshValue(string(out), "stricthostkeychecking")
-			if want := strict == "false" || strict == "accept-new"; s.acceptNew != want {
-				t.Errorf("accept new keys: got %v; want %v (%s)", s.acceptNew, want, strict)
-			}
-		})
-	}
-}
-
-// sshValue joins the values of a keyword in the output of ssh -G.
-func sshValue(out, key string) string {
-	var vs []string
-	for line := range strings.Lines(out) {
-		if k, v, _ := strings.Cut(strings.TrimSpace(line), " "); k == key {
-			vs = append(vs, v)
-		}
-	}
-	return strings.Join(vs, " ")
 }
 
 func TestMatchPattern(t *testing.T) {
@@ -354,9 +344,11 @@ func TestMatchPattern(t *testing.T) {
 func FuzzConfig(f *testing.F) {
 	f.Add("Host *\nPort 22\nMatch host a exec \"b\"\nIdentityFile ~/%h\n", "a")
 	f.Add("Match final\nProxyJump=x\nUser \\\"\n", "b.c")
+	f.Add("Match tagged x localnetwork ::/0\nProxyJump a,b@[::1]:2\nCanonicalizeHostname always\nCanonicalDomains lan\n", "alias")
+	f.Add("Match exec \"yes %C\" !final user=a\nUserKnownHostsFile ${DIR}%j ~/\n", "fd00::0001")
 	f.Add("UserKnownHostsFile none x '\nStrictHostKeyChecking off", "")
 	f.Fuzz(func(t *testing.T, text, host string) {
-		c := &sshConfig{home: "/home/u", user: "u"}
+		c := &sshConfig{home: "/home/u", user: "u", world: testWorld()}
 		var ds []directive
 		for i, line := range strings.Split(text, "\n") {
 			d, err := parseDirective(line)
@@ -370,11 +362,11 @@ func FuzzConfig(f *testing.F) {
 			ds = append(ds, d)
 		}
 		c.files = [][]directive{ds}
-		s, err := c.lookup(hostfile.Host{Name: host}, false)
+		s, err := c.lookup(t.Context(), hostfile.Host{Name: host}, lookupOptions{})
 		if err == nil && (s.port < 1 || s.port > 65535 || s.user == "") {
 			t.Errorf("got port %d, user %q", s.port, s.user)
 		}
-		again, err2 := c.lookup(hostfile.Host{Name: host}, false)
+		again, err2 := c.lookup(t.Context(), hostfile.Host{Name: host}, lookupOptions{})
 		if (err == nil) != (err2 == nil) || err == nil && s.hostname != again.hostname {
 			t.Error("two lookups of one host differ")
 		}

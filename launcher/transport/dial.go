@@ -77,8 +77,8 @@ func (d *Dialer) prepare(ctx context.Context, h hostfile.Host) (a *attempt, loca
 		return a, true, nil
 	}
 	config, err := a.configuration()
-	if err == nil {
-		a.s, err = config.lookup(h, d.opts.AcceptNewHostKeys)
+	if err == nil { // it may wait for programs, which have time limits of their own
+		a.s, err = config.lookup(a.ctx, h, lookupOptions{d.opts.Port, d.opts.AcceptNewHostKeys})
 	}
 	if err != nil && !named {
 		a.end()

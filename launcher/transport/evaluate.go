@@ -1,129 +1,132 @@
 package transport
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 
 	"gorun/hostfile"
 )
 
-// verdict says whether a block of ssh_config applies to a host.
-type verdict int
-
-const (
-	applies verdict = iota
-	unknown         // only running a command, or more than gorun does yet, would tell
-	ignored
-)
-
-// evaluation finds the directives that apply to one host: the first of each kind,
-// and all of IdentityFile.
+// evaluation finds the directives that apply to one host: the first of each kind, and
+// all of those that add up.
 type evaluation struct {
-	c         *sshConfig
-	h         hostfile.Host
-	final     string // second pass, for `Match final`: the host to which the first one led
-	wantFinal bool   // the files have such a block
+	c     *sshConfig
+	h     hostfile.Host
+	final string // second pass: the host to which the first one led
+	done  bool   // all passes are over
 
-	values     map[string]*directive
-	identities []*directive
-	unused     []string
-	specific   bool         // a value that says where to go stands in a block that is not for all hosts
-	problem    *ConfigError // first directive that cannot be ignored
+	values       map[string]*directive
+	identities   []*directive
+	certificates []*directive
+	unused       []string
+	specific     bool         // a value that says where to go stands in a block that is not for all hosts
+	problem      *ConfigError // first directive that cannot be ignored
 }
 
-// block is where the walk stands: what applies, and what the block's head says.
+// block is where the walk stands: whether the directives apply, and to whom else.
 type block struct {
-	verdict verdict
+	applies bool
 	general bool // the block is for all hosts
-	head    *directive
 }
 
-func (e *evaluation) pass() {
-	for _, file := range e.c.files {
-		e.walk(file, block{applies, true, nil})
+// evaluate finds what applies to a host. As in ssh the files are gone through a second
+// time, with the name that the first led to, if a block or CanonicalizeHostname asks for it.
+func (c *sshConfig) evaluate(ctx context.Context, h hostfile.Host, values map[string]*directive) (*evaluation, *ConfigError) {
+	e := &evaluation{c: c, h: h, values: values}
+	if err := e.pass(ctx); err != nil {
+		return e, err
 	}
+	host, again, err := e.canonicalize(ctx)
+	if err != nil {
+		return e, err
+	}
+	if again || c.twice {
+		e.final = host
+		if err := e.pass(ctx); err != nil {
+			return e, err
+		}
+	}
+	e.final, e.done = host, true
+	return e, nil
+}
+
+func (e *evaluation) pass(ctx context.Context) *ConfigError {
+	for _, file := range e.c.files {
+		if err := e.walk(ctx, file, block{true, true}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // walk takes the directives of one file. A block in an included file applies only
 // where the Include does.
-func (e *evaluation) walk(ds []directive, outer block) {
+func (e *evaluation) walk(ctx context.Context, ds []directive, outer block) (err *ConfigError) {
 	b := outer
 	for i := range ds {
 		d := &ds[i]
-		switch d.key {
-		case "host", "match":
-			b = e.enter(d, outer)
-		case "include":
+		switch {
+		case d.key == "host" || d.key == "match":
+			if b, err = e.enter(ctx, d, outer); err != nil {
+				return err
+			}
+		case !b.applies:
+		case d.key == "include":
 			for _, file := range d.included {
-				if b.verdict != ignored {
-					e.walk(file, b)
+				if err := e.walk(ctx, file, b); err != nil {
+					return err
 				}
 			}
 		default:
-			if b.verdict != ignored {
-				e.take(d, b)
-			}
+			e.take(d, b)
 		}
 	}
+	return nil
 }
 
-func (e *evaluation) enter(d *directive, outer block) block {
-	if outer.verdict == ignored {
-		return outer
+func (e *evaluation) enter(ctx context.Context, d *directive, outer block) (block, *ConfigError) {
+	if !outer.applies {
+		return outer, nil
 	}
-	b := block{head: d}
 	if d.key == "host" {
-		b.verdict = ignored
-		name := e.h.Name
-		if e.final != "" {
-			name = e.final
-		}
-		if matchPatterns(d.args, name) {
-			b.verdict = applies
-		}
-		b.general = strings.Trim(strings.Join(d.args, ""), "*") == ""
-	} else {
-		b.verdict, b.general = e.match(d)
+		general := strings.Trim(strings.Join(d.args, ""), "*") == ""
+		return block{matchPatterns(d.args, cmp.Or(e.final, e.h.Name)), general && outer.general}, nil
 	}
-	if outer.verdict == unknown && b.verdict == applies {
-		return outer
-	}
-	b.general = b.general && outer.general
-	return b
+	applies, general, err := e.match(ctx, d)
+	return block{applies, general && outer.general}, err
 }
 
-// take notes a directive of a block that applies, or may apply.
+// take notes a directive of a block that applies.
 func (e *evaluation) take(d *directive, b block) {
-	name, not := unsupported[d.key]
-	spare, dropped := unusedNames[d.key]
+	k := keywords[d.key]
 	slot := d.key
 	if slot == "proxycommand" || slot == "proxyjump" {
 		slot = "proxy" // the first of the two wins
 	}
-	if !not && !dropped && !used[d.key] || e.values[slot] != nil && slot != "identityfile" || e.final != "" && slot == "hostname" {
+	taken := e.values[slot] != nil && !(d.key == "proxycommand" && e.noJump())
+	if k.usage == 0 || k.usage == idle || taken || e.final != "" && slot == "hostname" {
 		return
 	}
 	if len(d.args) == 0 || d.args[0] == "" {
-		e.object(d.errorf("%s has no value", d.key))
+		e.object(d.errorf("%s has no value", k.name))
 		return
 	}
-	off := strings.EqualFold(d.args[0], "none") || strings.EqualFold(d.args[0], "no")
-	switch {
-	case b.verdict == unknown && !dropped:
-		e.object(b.head.errorf("cannot tell yet whether Match %s applies; %s (line %d) depends on it",
-			strings.Join(b.head.args, " "), d.key, d.line))
-	case not && !off:
-		e.object(d.errorf("%s is not supported yet", name))
-	case dropped && b.verdict == applies && !strings.EqualFold(d.args[0], "yes") && !strings.EqualFold(d.args[0], "any"):
-		e.unused = append(e.unused, fmt.Sprintf("%s (%s:%d)", spare, d.file, d.line))
-	}
-	e.keep(slot, d, b)
-}
-
-func (e *evaluation) keep(slot string, d *directive, b block) {
-	if slot == "identityfile" {
-		e.addIdentity(d)
+	switch arg := strings.ToLower(d.args[0]); {
+	case slot == "identityfile":
+		e.identities = addFile(e.identities, d)
 		return
+	case slot == "certificatefile":
+		e.certificates = addFile(e.certificates, d)
+		return
+	case k.usage == barring && arg != "none" && arg != "no":
+		e.object(d.errorf("%s is not supported", k.name))
+	case k.usage == lacking && arg != "none" && arg != "no" && arg != "yes" && arg != "any":
+		e.unused = append(e.unused, fmt.Sprintf("%s (%s:%d)", k.name, d.file, d.line))
 	}
 	e.values[slot] = d
 	switch slot {
@@ -132,14 +135,12 @@ func (e *evaluation) keep(slot string, d *directive, b block) {
 	}
 }
 
-// addIdentity adds a file once: the second pass sees every line again.
-func (e *evaluation) addIdentity(d *directive) {
-	for _, have := range e.identities {
-		if have == d || have.args[0] == d.args[0] {
-			return
-		}
+// addFile adds a file once: the second pass sees every line again.
+func addFile(have []*directive, d *directive) []*directive {
+	if slices.ContainsFunc(have, func(h *directive) bool { return h == d || h.args[0] == d.args[0] }) {
+		return have
 	}
-	e.identities = append(e.identities, d)
+	return append(have, d)
 }
 
 func (e *evaluation) object(err *ConfigError) {
@@ -155,71 +156,17 @@ func (e *evaluation) value(key string) string {
 	return ""
 }
 
-// match evaluates the criteria of a Match line. What needs a command to be run, or is
-// unknown to gorun, leaves the verdict open unless another criterion fails.
-func (e *evaluation) match(d *directive) (v verdict, general bool) {
-	general = true
-	for i := 0; i < len(d.args); i++ {
-		name, negated := strings.CutPrefix(strings.ToLower(d.args[i]), "!")
-		name, value, joined := strings.Cut(name, "=")
-		if takesValue(name) {
-			if joined {
-				_, value, _ = strings.Cut(d.args[i], "=")
-			} else if i++; i < len(d.args) {
-				value = d.args[i]
-			}
-		}
-		general = general && name != "host" && name != "originalhost"
-		v = max(v, e.criterion(name, value, negated))
+// user is whom to log in as, as far as that is known.
+func (e *evaluation) user() string { return cmp.Or(e.h.User, e.value("user"), e.c.user) }
+
+func (e *evaluation) port() string {
+	if e.h.Port != 0 {
+		return strconv.Itoa(e.h.Port)
 	}
-	if len(d.args) == 0 {
-		return ignored, true
-	}
-	return v, general
+	return cmp.Or(e.value("port"), "22")
 }
 
-func takesValue(criterion string) bool {
-	return criterion != "all" && criterion != "canonical" && criterion != "final"
-}
-
-func (e *evaluation) criterion(name, value string, negated bool) verdict {
-	var met bool
-	switch name {
-	case "all":
-		met = true
-	case "canonical": // so ssh calls every second pass
-		met = e.final != ""
-	case "final":
-		met, e.wantFinal = e.final != "", true
-	case "host":
-		met = matchHost(value, e.hostname())
-	case "originalhost":
-		met = matchHost(value, e.h.Name)
-	case "user":
-		user := e.c.user
-		if u := e.value("user"); u != "" {
-			user = u
-		}
-		if e.h.User != "" {
-			user = e.h.User
-		}
-		met = matchPatterns(strings.Split(value, ","), user)
-	case "localuser":
-		met = matchPatterns(strings.Split(value, ","), e.c.user)
-	default:
-		return unknown
-	}
-	if met == negated {
-		return ignored
-	}
-	return applies
-}
-
-// matchHost is for names of hosts in a Match line: unlike in a Host line, case does not matter.
-func matchHost(list, name string) bool {
-	return matchPatterns(strings.Split(strings.ToLower(list), ","), strings.ToLower(name))
-}
-
+// hostname is the host to connect to, as far as that is known.
 func (e *evaluation) hostname() string {
 	if e.final != "" {
 		return e.final
@@ -230,4 +177,146 @@ func (e *evaluation) hostname() string {
 		}
 	}
 	return e.h.Name
+}
+
+// match evaluates a Match line: all of its criteria must be met.
+func (e *evaluation) match(ctx context.Context, d *directive) (met, general bool, err *ConfigError) {
+	met, general = true, true
+	if len(d.args) == 0 {
+		return false, false, d.errorf("Match has no criteria")
+	}
+	for i := 0; i < len(d.args); i++ {
+		c, ok := readCriterion(d.args[i:])
+		if !ok {
+			return false, false, d.errorf("Match %s has no value", d.args[i])
+		}
+		i += c.words - 1
+		general = general && c.name != "host" && c.name != "originalhost"
+		if !met && c.name == "exec" {
+			continue // as with ssh, nothing is run in vain
+		}
+		one, why := e.meets(ctx, c)
+		if why != nil {
+			return false, false, d.errorf("Match %s: %v", c.name, why)
+		}
+		met = met && one != c.negated
+	}
+	return met, general, nil
+}
+
+// criterion is one of a Match line.
+type criterion struct {
+	name    string // lower case
+	value   string
+	negated bool
+	words   int // that it takes
+}
+
+// readCriterion reads the first of some words of a Match line. The value follows as a
+// word of its own or behind "=".
+func readCriterion(words []string) (c criterion, ok bool) {
+	c.words = 1
+	name, value, joined := strings.Cut(words[0], "=")
+	name, c.negated = strings.CutPrefix(name, "!")
+	c.name, c.value = strings.ToLower(name), value
+	switch c.name {
+	case "all", "canonical", "final":
+		return c, true
+	}
+	if !joined {
+		if len(words) == 1 {
+			return c, false
+		}
+		c.value, c.words = words[1], 2
+	}
+	return c, c.value != "" || c.name == "tagged" || c.name == "command"
+}
+
+// asksTwice reports whether a Match line asks for a second pass.
+func asksTwice(d *directive) bool {
+	for i := 0; i < len(d.args); {
+		c, ok := readCriterion(d.args[i:])
+		if ok && c.name == "final" && !c.negated {
+			return true
+		}
+		i += c.words
+	}
+	return false
+}
+
+// What gorun is to `Match command` and `Match sessiontype`.
+const (
+	remoteCommand = "gorun agent"
+	sessionType   = "exec"
+)
+
+func (e *evaluation) meets(ctx context.Context, c criterion) (bool, error) {
+	switch c.name {
+	case "all":
+		return true, nil
+	case "canonical", "final": // either is every second pass
+		return e.final != "", nil
+	case "host":
+		return matchHost(c.value, e.hostname()), nil
+	case "originalhost":
+		return matchHost(c.value, e.h.Name), nil
+	case "user":
+		return matchList(c.value, e.user()), nil
+	case "localuser":
+		return matchList(c.value, e.c.user), nil
+	case "tagged":
+		tag := e.value("tag")
+		return tag == c.value || tag != "" && matchList(c.value, tag), nil
+	case "command":
+		return matchList(c.value, remoteCommand), nil
+	case "sessiontype":
+		return matchList(c.value, sessionType), nil
+	case "localnetwork":
+		return e.inNetwork(c.value)
+	case "version":
+		version, err := e.c.world.version(ctx)
+		return err == nil && matchList(c.value, version), err
+	case "exec":
+		return e.execs(ctx, c.value)
+	}
+	return false, fmt.Errorf("gorun does not know this criterion")
+}
+
+// execs runs the command of a Match exec.
+func (e *evaluation) execs(ctx context.Context, value string) (bool, error) {
+	command, err := e.percent(value)
+	if err != nil {
+		return false, err
+	}
+	ok, err := e.c.world.exec(ctx, command)
+	if err != nil {
+		return false, fmt.Errorf("%q: %w", cleanLine(command, 200), err)
+	}
+	return ok, nil
+}
+
+// inNetwork reports whether this machine has an address in one of some networks.
+func (e *evaluation) inNetwork(list string) (bool, error) {
+	var nets []netip.Prefix
+	for text := range strings.SplitSeq(list, ",") {
+		p, err := netip.ParsePrefix(text)
+		if addr, bad := netip.ParseAddr(text); bad == nil {
+			p, err = addr.Prefix(addr.BitLen())
+		}
+		if err != nil || p != p.Masked() {
+			return false, fmt.Errorf("%q is not a network", text)
+		}
+		nets = append(nets, p)
+	}
+	return slices.ContainsFunc(e.c.world.networks(), func(a netip.Addr) bool {
+		return slices.ContainsFunc(nets, func(p netip.Prefix) bool { return p.Contains(a.WithZone("")) })
+	}), nil
+}
+
+// matchList is for a list of patterns with commas between.
+func matchList(list, s string) bool { return matchPatterns(strings.Split(list, ","), s) }
+
+// matchHost is for names of hosts in a Match line: unlike in a Host line, case does not matter.
+func matchHost(list, name string) bool {
+	return matchList(strings.ToLower(list), strings.ToLower(name))
 }

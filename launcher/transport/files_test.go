@@ -180,7 +180,7 @@ func TestUnreadableInclude(t *testing.T) {
 	os.Symlink("loop", filepath.Join(dir, "loop"))
 	for _, tt := range []struct{ config, want string }{{"Include dangling", "<nil>"}, {"Include loop", "loop: too many levels"}} {
 		write(t, filepath.Join(dir, "config"), tt.config+"\n", 0o600)
-		_, err := loadConfig(Options{Home: home}, func(name string, err error) { t.Errorf("unread %s: %v", name, err) })
+		_, err := loadConfig(Options{Home: home}, testWorld(), func(name string, err error) { t.Errorf("unread %s: %v", name, err) })
 		if !strings.Contains(fmt.Sprint(err), tt.want) {
 			t.Errorf("%s: got %v; want %s, as ssh does", tt.config, err, tt.want)
 		}
@@ -200,7 +200,7 @@ func TestIncludeFan(t *testing.T) {
 				write(t, filepath.Join(dir, fmt.Sprint("f", i)), fmt.Sprintf("Include f%[1]d f%[1]d f%[1]d\n%[2]s", i+1, tt.text), 0o600)
 			}
 			write(t, filepath.Join(dir, "config"), "Include f0\n", 0o600)
-			if _, err := loadConfig(Options{Home: home}, noFile); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := loadConfig(Options{Home: home}, testWorld(), noFile); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v; want %q", err, tt.want)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,14 @@ func TestMain(m *testing.M) {
 			standIn(os.Args[2:])
 		case "vanish":
 			vanish()
+		case "compare":
+			seed, _ := strconv.ParseUint(os.Args[3], 10, 64)
+			n, _ := strconv.Atoi(os.Args[4])
+			if err := compareSSH(os.Args[2], seed, n); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			os.Exit(0)
 		}
 	}
 	os.Exit(m.Run())

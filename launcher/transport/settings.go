@@ -2,7 +2,7 @@ package transport
 
 import (
 	"cmp"
-	"fmt"
+	"context"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -35,47 +35,31 @@ func (s *settings) address() string {
 	return s.user + "@" + net.JoinHostPort(s.hostname, strconv.Itoa(s.port))
 }
 
-// Directives that must not be ignored: following the connection without them would
-// go elsewhere or trust a key that ssh would not. "none" and "no" switch them off.
-var unsupported = map[string]string{
-	"proxycommand":         "ProxyCommand",
-	"proxyjump":            "ProxyJump",
-	"canonicalizehostname": "CanonicalizeHostname",
-	"revokedhostkeys":      "RevokedHostKeys",
-}
-
-// Directives that are not used, and are mentioned when the host cannot be reached.
-// Values that ask for the default are not worth a word.
-var unusedNames = map[string]string{
-	"addressfamily": "AddressFamily", "bindaddress": "BindAddress", "bindinterface": "BindInterface",
-	"certificatefile": "CertificateFile", "ciphers": "Ciphers", "hostkeyalgorithms": "HostKeyAlgorithms",
-	"identityagent": "IdentityAgent", "kexalgorithms": "KexAlgorithms", "knownhostscommand": "KnownHostsCommand",
-	"macs": "MACs", "pkcs11provider": "PKCS11Provider", "preferredauthentications": "PreferredAuthentications",
-	"pubkeyacceptedalgorithms": "PubkeyAcceptedAlgorithms", "pubkeyauthentication": "PubkeyAuthentication",
-	"securitykeyprovider": "SecurityKeyProvider",
-}
-
-var used = map[string]bool{
-	"hostname": true, "user": true, "port": true, "identityfile": true, "identitiesonly": true,
-	"userknownhostsfile": true, "globalknownhostsfile": true, "hostkeyalias": true,
-	"stricthostkeychecking": true, "hashknownhosts": true,
-}
-
-// lookup returns the settings for h. The error is a *ConfigError; settings.problem
-// need not matter, for a host that is this machine is not connected to.
-func (c *sshConfig) lookup(h hostfile.Host, acceptNew bool) (*settings, error) {
-	e := &evaluation{c: c, h: h, values: map[string]*directive{}}
-	e.pass()
-	if e.wantFinal {
-		e.final = strings.ToLower(e.hostname())
-		e.pass()
+// lookup returns the settings for h. It may run programs that the files ask for. The
+// error is a *ConfigError unless ctx ended; settings.problem need not matter, for a host
+// that is this machine is not connected to.
+func (c *sshConfig) lookup(ctx context.Context, h hostfile.Host, o lookupOptions) (*settings, error) {
+	specific := h.User != "" || h.Port != 0
+	h.Port = cmp.Or(h.Port, o.port)
+	e, err := c.evaluate(ctx, h, map[string]*directive{})
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
-	s := &settings{name: h.Name, unused: e.unused, problem: e.problem, elsewhere: e.specific || h.User != "" || h.Port != 0}
+	if err != nil {
+		return nil, err
+	}
+	s := &settings{name: h.Name, hostname: e.final, unused: e.unused, problem: e.problem, elsewhere: e.specific || specific}
 	if err := e.fill(s); err != nil {
 		return nil, err
 	}
-	s.acceptNew = s.acceptNew || acceptNew
+	s.acceptNew = s.acceptNew || o.acceptNew
 	return s, nil
+}
+
+// lookupOptions is what gorun's flags say about all hosts.
+type lookupOptions struct {
+	port      int // of hosts that have none of their own; 0: ssh_config's
+	acceptNew bool
 }
 
 func (e *evaluation) fill(s *settings) *ConfigError {
@@ -89,24 +73,11 @@ func (e *evaluation) fill(s *settings) *ConfigError {
 }
 
 func (e *evaluation) fillPlace(s *settings) *ConfigError {
-	s.user, s.port = cmp.Or(e.h.User, e.value("user"), e.c.user), e.h.Port
-	if d := e.values["port"]; d != nil && s.port == 0 {
-		n, err := strconv.Atoi(d.args[0])
-		if err != nil || n < 1 || n > 65535 {
-			return d.errorf("bad Port %q", d.args[0])
-		}
-		s.port = n
+	n, err := strconv.Atoi(e.port())
+	if err != nil || n < 1 || n > 65535 {
+		return e.values["port"].errorf("bad Port %q", e.port())
 	}
-	s.port = cmp.Or(s.port, 22)
-	s.hostname = e.h.Name
-	if d := e.values["hostname"]; d != nil {
-		name, err := percent(d.args[0], map[byte]string{'h': e.h.Name})
-		if err != nil {
-			return d.errorf("HostName: %v", err)
-		}
-		s.hostname = name
-	}
-	s.hostname = strings.ToLower(s.hostname)
+	s.port, s.user = n, e.user()
 	s.alias = strings.ToLower(e.value("hostkeyalias"))
 	return nil
 }
@@ -119,11 +90,11 @@ func (e *evaluation) fillIdentities(s *settings) *ConfigError {
 	}
 	s.identitiesOnly = only
 	for _, d := range e.identities {
-		if d.args[0] == "none" {
+		if strings.EqualFold(d.args[0], "none") {
 			s.explicit = true
 			continue
 		}
-		name, err := e.path(d.args[0], s)
+		name, err := e.path(d.args[0])
 		if err != nil {
 			return d.errorf("IdentityFile: %v", err)
 		}
@@ -151,72 +122,30 @@ func (e *evaluation) fillHostKeys(s *settings) (err *ConfigError) {
 		}
 	}
 	home := func(name string) string { return filepath.Join(e.c.home, ".ssh", name) }
-	s.userKnownHosts, err = e.paths("userknownhostsfile", s, home("known_hosts"), home("known_hosts2"))
+	s.userKnownHosts, err = e.paths("userknownhostsfile", home("known_hosts"), home("known_hosts2"))
 	if err == nil {
-		s.globalKnownHosts, err = e.paths("globalknownhostsfile", s, "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+		s.globalKnownHosts, err = e.paths("globalknownhostsfile", "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 	}
 	return err
 }
 
-func (e *evaluation) paths(key string, s *settings, defaults ...string) ([]string, *ConfigError) {
+func (e *evaluation) paths(key string, defaults ...string) ([]string, *ConfigError) {
 	d := e.values[key]
 	if d == nil {
 		return defaults, nil
 	}
 	var names []string
 	for _, arg := range d.args {
-		if arg == "none" {
+		if strings.EqualFold(arg, "none") {
 			continue
 		}
-		name, err := e.path(arg, s)
+		name, err := e.path(arg)
 		if err != nil {
-			return nil, d.errorf("%s: %v", key, err)
+			return nil, d.errorf("%s: %v", keywords[key].name, err)
 		}
 		names = append(names, name)
 	}
 	return names, nil
-}
-
-// path expands ~ and tokens in the name of a file.
-func (e *evaluation) path(name string, s *settings) (string, error) {
-	if strings.Contains(name, "${") {
-		return "", fmt.Errorf("%q: environment variables are not supported yet", name)
-	}
-	if rest, ok := strings.CutPrefix(name, "~/"); ok {
-		name = filepath.Join(strings.ReplaceAll(e.c.home, "%", "%%"), rest)
-	} else if strings.HasPrefix(name, "~") {
-		return "", fmt.Errorf("%q: other users' homes are not supported yet", name)
-	}
-	return percent(name, map[byte]string{
-		'd': e.c.home, 'u': e.c.user, 'h': s.hostname, 'r': s.user, 'n': s.name,
-		'p': strconv.Itoa(s.port), 'k': cmp.Or(s.alias, s.name),
-	})
-}
-
-// percent expands %x tokens.
-func percent(s string, tokens map[byte]string) (string, error) {
-	if !strings.Contains(s, "%") {
-		return s, nil
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b.WriteByte(s[i])
-			continue
-		}
-		if i++; i == len(s) {
-			return "", fmt.Errorf("%q ends in %%", s)
-		}
-		v, ok := tokens[s[i]]
-		if s[i] == '%' {
-			v, ok = "%", true
-		}
-		if !ok {
-			return "", fmt.Errorf("%q: token %%%c is not supported", s, s[i])
-		}
-		b.WriteString(v)
-	}
-	return b.String(), nil
 }
 
 func yesNo(d *directive) (bool, *ConfigError) {
@@ -229,5 +158,5 @@ func yesNo(d *directive) (bool, *ConfigError) {
 	case "no", "false":
 		return false, nil
 	}
-	return false, d.errorf("bad %s %q: want yes or no", d.key, d.args[0])
+	return false, d.errorf("bad %s %q: want yes or no", keywords[d.key].name, d.args[0])
 }

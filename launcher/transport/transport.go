@@ -44,6 +44,7 @@ type Options struct {
 	// instead of failing. A changed key is an error all the same.
 	AcceptNewHostKeys bool
 
+	Port        int      // of hosts for which nothing but ssh_config names one; 0: what ssh_config says
 	Config      []string // ssh_config files, which must exist; nil: ~/.ssh/config and /etc/ssh/ssh_config if they do
 	Home        string   // for ~ in paths; "": this user's home directory
 	User        string   // name to log in as where nothing else says so; "": this user's name
@@ -53,6 +54,8 @@ type Options struct {
 	// passphrase is asked for again, three times in all, once per key for all hosts.
 	// nil: never ask; encrypted keys are not used.
 	Prompt func(prompt string) ([]byte, error)
+
+	getenv func(name string) (string, bool) // for tests; nil: os.LookupEnv
 
 	Self   string       // the gorun binary to run here and to send to hosts; needed by Dial
 	JobID  string       // letters, digits, dot, dash, underscore; needed by Dial
@@ -101,6 +104,7 @@ type Dialer struct {
 	opts    Options
 	log     *slog.Logger
 	slots   chan struct{}
+	world   world
 	config  func() (*sshConfig, error)
 	keys    *keyring
 	hosts   *hostKeys
@@ -142,7 +146,8 @@ func New(opts Options) (*Dialer, error) {
 	}
 	fillOptions(&opts)
 	d := &Dialer{opts: opts, log: opts.Logger, slots: make(chan struct{}, opts.Fanout)}
-	d.config = sync.OnceValues(func() (*sshConfig, error) { return loadConfig(opts, d.note) })
+	d.world = newWorld(opts)
+	d.config = sync.OnceValues(func() (*sshConfig, error) { return loadConfig(opts, d.world, d.note) })
 	d.keys = newKeyring(opts)
 	d.hosts = newHostKeys(d.log, d.note)
 	d.ship = newShipment(opts.Self)
@@ -167,6 +172,9 @@ func fillOptions(opts *Options) {
 	}
 	opts.Home = cmp.Or(opts.Home, me.HomeDir, "/nonexistent")
 	opts.User = cmp.Or(opts.User, me.Username)
+	if opts.getenv == nil {
+		opts.getenv = os.LookupEnv
+	}
 }
 
 // Dial reaches h, starts an agent there and returns a Link to it, positioned after
@@ -237,6 +245,7 @@ func (d *Dialer) Warnings() []string {
 // and all Links are closed, and waits a few seconds for local agents to end. It does
 // not wait for a Prompt that has not returned.
 func (d *Dialer) Close() {
+	d.world.close()
 	d.keys.close()
 	d.ship.close()
 	done := make(chan struct{})
