@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"gorun/envsync"
 	"gorun/launcher/output"
 	"gorun/launcher/wire"
 	"gorun/rendezvous"
@@ -32,7 +31,7 @@ func (r *run) place() {
 		r.note("warn", fmt.Sprintf("%s has no free port for MASTER_PORT, which is not set", r.hosts[layout.Ranks[0].Host].spec.Name))
 	}
 	r.step(event{planned: &layout})
-	p := &planner{job: r.job, id: r.id, secret: r.secret, site: site, env: r.env, digest: envsync.Digest(texts(r.env))}
+	p := &planner{job: r.job, id: r.id, secret: r.secret, site: site, env: r.env}
 	p.lay(layout)
 	for _, h := range r.hosts {
 		if layout.Count[h.index] == 0 {
@@ -61,7 +60,7 @@ func (r *run) decide() (Layout, site, error) {
 	if err != nil {
 		return layout, site{}, err
 	}
-	s, err := survey(peers, layout, r.job.Interface, lookup(r.env, "NCCL_SOCKET_IFNAME"))
+	s, err := survey(peers, layout, r.job.Interface, r.env.lookup("NCCL_SOCKET_IFNAME"))
 	return layout, s, err
 }
 
@@ -76,14 +75,10 @@ func (j Job) checkStdin(l Layout) error {
 // open makes what follows the ranks: output, credit, store and stdin.
 func (r *run) open(layout Layout) error {
 	names := make([]string, layout.Size())
-	p := &placement{layout: layout, nodes: make([]int, len(r.hosts))}
-	var nodeNames []string
-	for i, h := range r.hosts {
-		p.nodes[i] = len(p.hosts)
-		if layout.Count[i] > 0 {
-			p.hosts = append(p.hosts, i)
-			nodeNames = append(nodeNames, h.spec.Name)
-		}
+	p := &placement{layout: layout, nodes: make([]int, len(r.hosts)), hosts: layout.Hosts()}
+	nodeNames := make([]string, len(p.hosts))
+	for n, h := range p.hosts {
+		p.nodes[h], nodeNames[n] = n, r.hosts[h].spec.Name
 	}
 	for rank, place := range layout.Ranks {
 		names[rank] = r.hosts[place.Host].spec.Name

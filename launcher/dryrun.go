@@ -19,11 +19,8 @@ const decidedAtLaunch = "<decided at launch>"
 // *UnknownSlotsError if a host list leaves the slots to the hosts. cores and gpus are
 // this machine's, as its agent would count them; they count when no host is named.
 func DryRun(w io.Writer, job Job, cores, gpus int) error {
-	env, notes, err := job.Env.Build()
+	env, notes, err := job.environment()
 	if err != nil {
-		return err
-	}
-	if err := checkSizes(job.Apps, env); err != nil {
 		return err
 	}
 	hosts, offers, err := job.knownOffers(cores, gpus)
@@ -40,7 +37,7 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	if _, err := job.files(decidedAtLaunch, layout, func(i int) string { return hosts[i].Name }); err != nil {
 		return err
 	}
-	p := &planner{job: job, id: strings.Repeat("0", 16), env: env, digest: envsync.Digest(texts(env))}
+	p := &planner{job: job, id: strings.Repeat("0", 16), env: env}
 	p.lay(layout)
 	for range hosts {
 		p.site.addrs, p.site.ports = append(p.site.addrs, decidedAtLaunch), append(p.site.ports, 1)
@@ -81,19 +78,29 @@ func (j Job) knownOffers(cores, gpus int) ([]hostfile.Host, []Offer, error) {
 }
 
 func printLayout(w io.Writer, job Job, hosts []hostfile.Host, p *planner) {
-	fmt.Fprintf(w, "%s on %s\n\n", count(p.layout.Size(), "rank"), count(p.nodes, "host"))
+	fmt.Fprintf(w, "%s on %s\n\n", count(p.layout.Size(), "rank"), count(len(p.nodes), "host"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "rank\thost\tlocal rank\tprogram")
 	for rank, place := range p.layout.Ranks {
-		args := envsync.HideArgs(job.Apps[place.App].Args)
-		quoted := make([]string, len(args))
-		for i, a := range args {
-			quoted[i] = quoteArg(a)
-		}
-		fmt.Fprintf(t, "%d\t%s\t%d\t%s\n", rank, hosts[place.Host].Name, place.Local, strings.Join(quoted, " "))
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\n", rank, hosts[place.Host].Name, place.Local, job.Apps[place.App].text())
 	}
 	t.Flush()
 	fmt.Fprintf(w, "\nworking directory: %s\n", quoteArg(job.Dir))
+	for _, a := range job.Apps {
+		if a.Dir != "" && a.Dir != job.Dir {
+			fmt.Fprintf(w, "working directory of %s: %s\n", a.text(), quoteArg(a.Dir))
+		}
+	}
+}
+
+// text is the program with its arguments, for people.
+func (a App) text() string {
+	args := envsync.HideArgs(a.Args)
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		quoted[i] = quoteArg(a)
+	}
+	return strings.Join(quoted, " ")
 }
 
 // printHosts writes what the list says of its hosts beside their slots, if it does.
@@ -131,11 +138,15 @@ func quoteArg(s string) string {
 
 func printEnv(w io.Writer, p *planner) {
 	fmt.Fprintf(w, "\nevery rank:\n")
-	for _, v := range p.env {
-		fmt.Fprintf(w, "  %s  (%s)\n", envsync.Show(v), v.Origin)
-	}
-	if len(p.env) == 0 {
+	printVars(w, p.env.job)
+	if len(p.env.job) == 0 {
 		fmt.Fprintln(w, "  nothing beside the host's own environment")
+	}
+	for i, vars := range p.env.apps {
+		if len(vars) > 0 {
+			fmt.Fprintf(w, "\nevery rank of %s:\n", p.job.Apps[i].text())
+			printVars(w, vars)
+		}
 	}
 	for rank := range p.layout.Ranks {
 		fmt.Fprintf(w, "\nrank %d:\n", rank)
@@ -147,5 +158,11 @@ func printEnv(w io.Writer, p *planner) {
 			fmt.Fprintf(w, "  %s\n", envsync.Show(v))
 		}
 		fmt.Fprintf(w, "  GORUN_EXE=%s\n", decidedAtLaunch)
+	}
+}
+
+func printVars(w io.Writer, vars []envsync.Var) {
+	for _, v := range vars {
+		fmt.Fprintf(w, "  %s  (%s)\n", envsync.Show(v), v.Origin)
 	}
 }

@@ -25,7 +25,8 @@ func (e *HostsError) Error() string {
 // SlotsError: more ranks than slots.
 type SlotsError struct {
 	Need, Have int
-	PerHost    int // the ranks per host that were asked for; 0: none were
+	Program    string // the one of several whose ranks do not fit any more; "" if there is one
+	PerHost    int    // the ranks per host that were asked for; 0: none were
 	Hosts      []HostSlots
 }
 
@@ -33,11 +34,19 @@ type SlotsError struct {
 type HostSlots struct {
 	Name   string
 	Slots  int
+	Taken  int    // by the programs before
 	Origin string // "hosts:3", "-H", "8 GPUs", "4 cores"
 }
 
 func (e *SlotsError) Error() string {
 	return fmt.Sprintf("need %d slots, hosts offer %d", e.Need, e.Have)
+}
+
+// CountError: of several programs, one has no number of ranks.
+type CountError struct{ Program string }
+
+func (e *CountError) Error() string {
+	return fmt.Sprintf("with several programs each needs its own -np; %q has none", e.Program)
 }
 
 // PrepareError: ranks or hosts that were found unable to start before any rank ran.

@@ -6,8 +6,6 @@ import (
 	"os"
 	"syscall"
 	"time"
-
-	"gorun/envsync"
 )
 
 // finish ends every goroutine and writes the rest of the output.
@@ -70,7 +68,7 @@ func (r *run) result() *Result {
 	m := r.m
 	res := &Result{
 		JobID: r.id, Ranks: m.ranks, Killed: m.killed, Left: m.left, Lost: m.lostHosts, Timeout: m.timeout,
-		Signal: int(m.signal), StdoutClosed: r.pipeClosed.Load(), EnvDigest: envsync.Digest(texts(r.env)), Elapsed: r.now(),
+		Signal: int(m.signal), StdoutClosed: r.pipeClosed.Load(), EnvDigest: r.env.digest(), Elapsed: r.now(),
 		Unfinished: r.out.Unfinished(), Hurried: !m.patient(), NoGrace: m.killing && !m.forced,
 	}
 	for i, h := range r.hosts {

@@ -40,11 +40,13 @@ const (
 type Job struct {
 	Hosts         []hostfile.Host // empty: this machine only
 	Apps          []App           // at least one; ranks are numbered through them in order
-	PerHost       int             // ranks per host; 0: by slots
+	PerHost       int             // ranks of each App per host; 0: by slots
 	Oversubscribe bool            // more ranks than slots are allowed
+	MapBy         Order           // which hosts get the ranks; "": BySlot
+	RankBy        Order           // how the ranks of an App are numbered; "": as MapBy
 
 	Env       envsync.Policy
-	Dir       string // working directory of every rank; absolute
+	Dir       string // working directory of every rank whose App names none; absolute
 	Backend   string // GORUN_BACKEND
 	Interface string // network interface whose address ranks use; "": chosen per host
 
@@ -73,8 +75,11 @@ func (j Job) filled() Job {
 
 // App is a program with its arguments, run by NP ranks.
 type App struct {
-	Args []string // Args[0] is looked up in the rank's PATH unless it has a slash
-	NP   int      // 0: one rank for each slot
+	Args  []string          // Args[0] is looked up in the rank's PATH unless it has a slash
+	NP    int               // 0: one rank for each slot
+	Dir   string            // working directory of its ranks; absolute, or "" for the Job's
+	Set   []envsync.Setting // of its ranks only, behind those of the Job's Env
+	Hosts []hostfile.Host   // the Job's hosts that it may use, with the slots it may have there; empty: all
 }
 
 // IO connects a Job to the world. Run writes to Stdout and Stderr from goroutines of

@@ -1,6 +1,12 @@
 package launcher
 
-import "fmt"
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"gorun/hostfile"
+)
 
 // Offer is what a host can take.
 type Offer struct {
@@ -11,7 +17,8 @@ type Offer struct {
 	Origin string // where Slots comes from, for people: "hosts:3", "-H", "2 cores"
 }
 
-// Layout says where each rank runs. Ranks are numbered host by host.
+// Layout says where each rank runs. Programs follow each other: the ranks of the first
+// have the lowest numbers.
 type Layout struct {
 	Ranks []Place // by rank
 	Count []int   // ranks on each host, by index of the offers
@@ -27,80 +34,105 @@ type Place struct {
 // Size is the number of ranks.
 func (l Layout) Size() int { return len(l.Ranks) }
 
-// Place lays the job's ranks out over the offers, host by host in their order. A host
+// Hosts lists the hosts that have ranks by their node numbers: in the order of their
+// lowest ranks, so that rank 0 is on node 0.
+func (l Layout) Hosts() []int {
+	var hosts []int
+	for _, p := range l.Ranks {
+		if p.Local == 0 {
+			hosts = append(hosts, p.Host)
+		}
+	}
+	return hosts
+}
+
+// Order is how ranks follow each other over the hosts.
+type Order string
+
+const (
+	BySlot Order = "slot" // a host is filled before the next one gets a rank
+	ByNode Order = "node" // the hosts get a rank in turn
+)
+
+// Place lays the job's ranks out over the offers, one program after the other. A host
 // without slots gets none, whatever else is asked for. It returns a *SlotsError when
-// they do not fit, and is a pure function.
+// they do not fit, a *CountError when it cannot be told how many there are, and is a
+// pure function.
 func (j Job) Place(offers []Offer) (Layout, error) {
-	capacity := make([]int, len(offers))
-	for i, o := range offers {
-		capacity[i] = min(o.Slots, MaxRanks+1)
-		if j.PerHost > 0 && o.Slots > 0 {
-			capacity[i] = min(j.PerHost, MaxRanks+1)
+	p := placer{job: j, offers: offers, layout: Layout{Count: make([]int, len(offers))}}
+	for i := range j.Apps {
+		if err := p.place(i); err != nil {
+			return Layout{}, err
 		}
 	}
-	need, err := j.ranksWanted(capacity)
-	if err != nil {
-		return Layout{}, err
-	}
-	if need > MaxRanks {
-		return Layout{}, j.slotsError(need, offers)
-	}
-	count, left := fill(need, capacity)
-	if left > 0 && j.PerHost == 0 {
-		left = j.spread(count, left, offers)
-	}
-	if left > 0 || !j.allowed(count, offers) {
-		return Layout{}, j.slotsError(need, offers)
-	}
-	return j.lay(count), nil
+	return p.layout, nil
 }
 
-// ranksWanted is the job's size. One App without a count takes what the others leave.
-func (j Job) ranksWanted(capacity []int) (int, error) {
-	total, open := 0, 0
-	for _, a := range j.Apps {
-		total += a.NP
-		if a.NP == 0 {
-			open++
+// placer is Place's state.
+type placer struct {
+	job    Job
+	offers []Offer
+	layout Layout
+}
+
+// place lays out the ranks of program i on what the ones before it have left.
+func (p *placer) place(i int) error {
+	app := p.job.Apps[i]
+	room, limit := p.room(app)
+	need := app.NP
+	if need == 0 {
+		if len(p.job.Apps) > 1 && p.job.PerHost == 0 && len(app.Hosts) == 0 {
+			return &CountError{Program: app.Args[0]}
+		}
+		need = sum(room)
+	}
+	if need == 0 || need > MaxRanks-p.layout.Size() {
+		return p.slotsError(i, need, limit)
+	}
+	count, left := p.fill(need, room, limit)
+	for h, n := range count {
+		if left > 0 || n > limit[h] {
+			return p.slotsError(i, need, limit)
 		}
 	}
-	if open == 0 {
-		return total, nil
-	}
-	if open > 1 || len(j.Apps) > 1 {
-		return 0, fmt.Errorf("with several programs each needs its own -np")
-	}
-	sum := 0
-	for _, c := range capacity {
-		sum += c
-	}
-	return sum, nil
+	p.number(i, count)
+	return nil
 }
 
-// fill gives each host up to its capacity, in order.
-func fill(need int, capacity []int) (count []int, left int) {
-	count = make([]int, len(capacity))
-	for i, c := range capacity {
-		count[i] = min(c, need)
-		need -= count[i]
-	}
-	return count, need
-}
-
-// spread adds ranks beyond the slots one by one to the hosts in turn, as far as
-// their limits go, and returns how many found no place.
-func (j Job) spread(count []int, left int, offers []Offer) int {
-	for placed := true; left > 0 && placed; {
-		placed = false
-		for i, o := range offers {
-			if left > 0 && count[i] < j.limit(o) {
-				count[i]++
-				left--
-				placed = true
-			}
+// room is how many ranks of app each host is to get, and how many it may get at most.
+func (p *placer) room(app App) (room, limit []int) {
+	room, limit = make([]int, len(p.offers)), make([]int, len(p.offers))
+	for h, o := range p.offers {
+		own := app.slotsOn(o.Name)
+		if own == 0 || o.Slots == 0 {
+			continue
+		}
+		free, most := min(o.Slots, MaxRanks+1)-p.layout.Count[h], p.job.limit(o)-p.layout.Count[h]
+		if !p.job.Oversubscribe {
+			most = min(most, own)
+		}
+		room[h], limit[h] = max(min(free, own), 0), max(most, 0)
+		if p.job.PerHost > 0 {
+			room[h] = min(p.job.PerHost, MaxRanks+1)
 		}
 	}
-	return left
+	return room, limit
+}
+
+// slotsOn is how many slots of the host of that name are for the program, as far as its
+// own list says.
+func (a App) slotsOn(name string) int {
+	if len(a.Hosts) == 0 {
+		return MaxRanks + 1
+	}
+	i := slices.IndexFunc(a.Hosts, func(h hostfile.Host) bool { return h.Name == name })
+	switch {
+	case i < 0:
+		return 0
+	case a.Hosts[i].Slots < 0: // the host alone knows them
+		return MaxRanks + 1
+	}
+	return a.Hosts[i].Slots
 }
 
 // limit is the most ranks that o may get in this job.
@@ -117,42 +149,101 @@ func (j Job) limit(o Offer) int {
 	}
 }
 
-func (j Job) allowed(count []int, offers []Offer) bool {
-	total := 0
-	for i, o := range offers {
-		if count[i] > j.limit(o) {
-			return false
+// fill shares need ranks out over the hosts, and returns how many found no place.
+func (p *placer) fill(need int, room, limit []int) (count []int, left int) {
+	count = make([]int, len(room))
+	switch {
+	case p.job.MapBy != ByNode:
+		for h, n := range room {
+			count[h] = min(n, need)
+			need -= count[h]
 		}
-		total += count[i]
+		room = limit
+	case need > sum(room): // evenly, whatever the slots
+		room = limit
+	default:
+		return count, deal(need, count, room)
 	}
-	return total > 0 && total <= MaxRanks
+	if p.job.PerHost > 0 {
+		return count, need
+	}
+	return count, deal(need, count, room)
 }
 
-// lay numbers the ranks host by host and hands out the programs in order.
-func (j Job) lay(count []int) Layout {
-	l := Layout{Count: count}
-	app, ofApp := 0, 0
-	for h, n := range count {
-		for local := range n {
-			for app < len(j.Apps)-1 && ofApp == j.Apps[app].NP {
-				app, ofApp = app+1, 0
+// deal adds need ranks to count one by one, to the hosts in turn as far as most goes, and
+// returns how many found no place.
+func deal(need int, count, most []int) (left int) {
+	free := make([]int, len(count))
+	for h := range free {
+		free[h] = most[h] - count[h]
+	}
+	for h := range inTurn(free) {
+		if need == 0 {
+			break
+		}
+		count[h]++
+		need--
+	}
+	return need
+}
+
+// inTurn yields the hosts round by round, each as often as times says.
+func inTurn(times []int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		active := make([]int, len(times))
+		for h := range active {
+			active[h] = h
+		}
+		for round := 0; len(active) > 0; round++ {
+			active = slices.DeleteFunc(active, func(h int) bool { return times[h] <= round })
+			for _, h := range active {
+				if !yield(h) {
+					return
+				}
 			}
-			l.Ranks = append(l.Ranks, Place{Host: h, Local: local, App: app})
-			ofApp++
 		}
 	}
-	return l
 }
 
-func (j Job) slotsError(need int, offers []Offer) error {
-	e := &SlotsError{Need: need, PerHost: j.PerHost}
-	for _, o := range offers {
-		offer := j.limit(o)
-		if j.PerHost > 0 && j.PerHost <= offer {
-			offer = j.PerHost
+// number gives the ranks of program i, so many on each host, their numbers.
+func (p *placer) number(i int, count []int) {
+	add := func(h int) {
+		p.layout.Ranks = append(p.layout.Ranks, Place{Host: h, Local: p.layout.Count[h], App: i})
+		p.layout.Count[h]++
+	}
+	if cmp.Or(p.job.RankBy, p.job.MapBy) == ByNode {
+		for h := range inTurn(count) {
+			add(h)
+		}
+		return
+	}
+	for h, n := range count {
+		for range n {
+			add(h)
+		}
+	}
+}
+
+func (p *placer) slotsError(i, need int, limit []int) error {
+	e := &SlotsError{Need: need, PerHost: p.job.PerHost}
+	if len(p.job.Apps) > 1 {
+		e.Program = p.job.Apps[i].Args[0]
+	}
+	for h, o := range p.offers {
+		offer := limit[h]
+		if p.job.PerHost > 0 && p.job.PerHost <= offer {
+			offer = p.job.PerHost
 		}
 		e.Have = min(e.Have+min(offer, MaxRanks), MaxRanks)
-		e.Hosts = append(e.Hosts, HostSlots{Name: o.Name, Slots: max(o.Slots, o.Limit), Origin: o.Origin})
+		e.Hosts = append(e.Hosts, HostSlots{Name: o.Name, Slots: max(o.Slots, o.Limit), Origin: o.Origin, Taken: p.layout.Count[h]})
 	}
 	return e
+}
+
+func sum(ns []int) int {
+	total := 0
+	for _, n := range ns {
+		total += n
+	}
+	return total
 }

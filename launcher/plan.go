@@ -103,17 +103,14 @@ type peer struct {
 // survey chooses every host's address. All hosts without a fitting one are named.
 func survey(peers []peer, layout Layout, iface, spec string) (site, error) {
 	s := site{addrs: make([]string, len(peers)), ports: make([]int, len(peers))}
-	used := 0
-	for _, n := range layout.Count {
-		used += min(n, 1)
-	}
+	alone := len(layout.Hosts()) == 1
 	var bad []HostFailure
 	for i, p := range peers {
 		if layout.Count[i] == 0 {
 			continue
 		}
 		s.ports[i] = p.hello.Port
-		if used == 1 && iface == "" {
+		if alone && iface == "" {
 			s.addrs[i] = loopback
 			continue
 		}
@@ -162,19 +159,17 @@ type planner struct {
 	secret []byte
 	layout Layout
 	site   site
-	env    []envsync.Var // the job map
-	digest string        // of env
-	nodes  int
-	node   []int   // by host
+	env    environment
+	nodes  []int   // hosts by node number
+	node   []int   // node numbers by host
 	ranks  [][]int // by host
 }
 
 // lay completes p with the layout.
 func (p *planner) lay(l Layout) {
-	p.layout, p.node, p.ranks = l, make([]int, len(l.Count)), make([][]int, len(l.Count))
-	for h, n := range l.Count {
-		p.node[h] = p.nodes
-		p.nodes += min(n, 1)
+	p.layout, p.nodes, p.node, p.ranks = l, l.Hosts(), make([]int, len(l.Count)), make([][]int, len(l.Count))
+	for n, h := range p.nodes {
+		p.node[h] = n
 	}
 	for rank, place := range l.Ranks {
 		p.ranks[place.Host] = append(p.ranks[place.Host], rank)
@@ -184,13 +179,15 @@ func (p *planner) lay(l Layout) {
 // plan is what host h is told.
 func (p *planner) plan(h int) *wire.Plan {
 	plan := &wire.Plan{
-		JobID: p.id, Secret: p.secret, Size: p.layout.Size(), Nodes: p.nodes, Node: p.node[h],
-		Dir: wire.Bytes(p.job.Dir), Env: pairs(p.env), Credit: streamCredit(p.layout.Size()),
+		JobID: p.id, Secret: p.secret, Size: p.layout.Size(), Nodes: len(p.nodes), Node: p.node[h],
+		Dir: wire.Bytes(p.job.Dir), Env: pairs(p.env.job), Credit: streamCredit(p.layout.Size()),
 		HoldPort: p.node[h] == 0, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
 	}
 	for _, rank := range p.ranks[h] {
+		i := p.layout.Ranks[rank].App
+		app := p.job.Apps[i]
 		plan.Ranks = append(plan.Ranks, wire.RankPlan{
-			Rank: rank, Args: bytesOf(p.job.Apps[p.layout.Ranks[rank].App].Args), Env: pairs(p.rankEnv(rank)),
+			Rank: rank, Args: bytesOf(app.Args), Dir: wire.Bytes(app.Dir), Env: append(pairs(p.env.apps[i]), pairs(p.rankEnv(rank))...),
 			Stdin: p.job.Stdin == rank || p.job.Stdin == StdinAll,
 		})
 	}
@@ -203,8 +200,8 @@ func (p *planner) rankEnv(rank int) []envsync.Var {
 	first := p.layout.Ranks[0].Host
 	vars := envsync.RankVars(envsync.RankInfo{
 		JobID: p.id, Rank: rank, Size: p.layout.Size(), Local: place.Local, LocalSize: p.layout.Count[place.Host],
-		Node: p.node[place.Host], Nodes: p.nodes, MasterAddr: p.site.addrs[first], MasterPort: p.site.ports[first],
-		Backend: p.job.Backend, EnvDigest: p.digest, Dir: "/tmp/gorun-" + p.id,
+		Node: p.node[place.Host], Nodes: len(p.nodes), MasterAddr: p.site.addrs[first], MasterPort: p.site.ports[first],
+		Backend: p.job.Backend, EnvDigest: p.env.digests[place.App], Dir: "/tmp/gorun-" + p.id,
 	})
 	return append(vars, envsync.Var{Name: "GORUN_HOST_ADDR", Value: p.site.addrs[place.Host], Origin: "gorun"})
 }
@@ -236,14 +233,4 @@ func lookup(vars []envsync.Var, name string) string {
 		}
 	}
 	return ""
-}
-
-// checkSizes refuses, before any connection, what no exec could take.
-func checkSizes(apps []App, env []envsync.Var) error {
-	for _, a := range apps {
-		if err := envsync.CheckSize(a.Args, texts(env)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -195,7 +195,8 @@ func testPlanner() *planner {
 			LostAfter: 30 * time.Second, Grace: 5 * time.Second,
 		},
 		id: "0123456789abcdef", secret: []byte("secret"),
-		site: site{addrs: []string{"10.0.0.1", "", "10.0.0.3"}, ports: []int{20001, 0, 20003}}, env: env, digest: "d1",
+		site: site{addrs: []string{"10.0.0.1", "", "10.0.0.3"}, ports: []int{20001, 0, 20003}},
+		env:  environment{job: env, apps: make([][]envsync.Var, 1), digests: []string{"d1"}},
 	}
 	p.lay(evenly(2, 0, 1))
 	return p
@@ -246,14 +247,20 @@ func TestPlanOfSeveralPrograms(t *testing.T) {
 	p := testPlanner()
 	p.job.Apps = []App{{Args: []string{"one"}, NP: 1}, {Args: []string{"two"}, NP: 2}}
 	p.job.Stdin = StdinAll
-	p.layout = p.job.lay([]int{2, 0, 1})
+	p.job.Apps[1].Dir = "/two"
+	p.env.apps, p.env.digests = [][]envsync.Var{nil, {{Name: "X", Value: "2"}}}, []string{"d1", "d2"}
+	p.layout = Layout{Count: []int{2, 0, 1}, Ranks: []Place{{Host: 0}, {Host: 0, Local: 1, App: 1}, {Host: 2, App: 1}}}
 	var got []string
 	for _, h := range []int{0, 2} {
 		for _, r := range p.plan(h).Ranks {
-			got = append(got, fmt.Sprintf("%d:%s:%v", r.Rank, r.Args[0], r.Stdin))
+			env, digest := fmt.Sprintf("%s", r.Env), "d1"
+			if strings.Contains(env, "GORUN_ENV_DIGEST=d2") {
+				digest = "d2"
+			}
+			got = append(got, fmt.Sprintf("%d:%s:%v:%s:%v:%s", r.Rank, r.Args[0], r.Stdin, r.Dir, strings.HasPrefix(env, "[X=2 "), digest))
 		}
 	}
-	if want := "0:one:true 1:two:true 2:two:true"; strings.Join(got, " ") != want {
+	if want := "0:one:true::false:d1 1:two:true:/two:true:d2 2:two:true:/two:true:d2"; strings.Join(got, " ") != want {
 		t.Errorf("got %q; want %q", got, want)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"gorun/envsync"
 	"gorun/launcher/output"
 	"gorun/launcher/transport"
 	"gorun/launcher/wire"
@@ -27,7 +26,7 @@ type run struct {
 	id     string
 	secret []byte
 	began  time.Time
-	env    []envsync.Var
+	env    environment
 
 	hosts  []*host
 	m      *machine
@@ -86,14 +85,11 @@ func newRun(job Job, io IO, w waits) (*run, error) {
 		post: make(chan func(), 256), trouble: make(chan func(), 2), over: make(chan struct{}),
 	}
 	rand.Read(r.secret)
-	env, notes, err := job.Env.Build()
+	env, notes, err := job.environment()
 	if err != nil {
 		return nil, err
 	}
 	r.env = env
-	if err := checkSizes(job.Apps, env); err != nil {
-		return nil, err
-	}
 	hosts, err := job.neededHosts()
 	if err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func (j *job) fork(r *rank, pipeSize int) (pid int, err error) {
 	}
 	defer io.closeTheirs()
 	pid, err = syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{
-		Dir: string(j.plan.Dir), Env: r.env, Files: io.files(),
+		Dir: r.dir, Env: r.env, Files: io.files(),
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {

@@ -36,6 +36,7 @@ type rank struct {
 	n    int
 	plan wire.RankPlan
 	argv []string
+	dir  string // working directory
 	env  []string
 	path string // of the program, absolute or relative to the working directory
 
@@ -61,7 +62,10 @@ func newJob(p *wire.Plan, grant func(wire.Frame), bulk func(wire.Frame) error) (
 		if rp.Rank < 0 || rp.Rank >= p.Size || j.by[rp.Rank] != nil || len(rp.Args) == 0 {
 			return nil, fmt.Errorf("bad rank %d of %d in the plan", rp.Rank, p.Size)
 		}
-		r := &rank{n: rp.Rank, plan: rp, argv: texts(rp.Args)}
+		r := &rank{n: rp.Rank, plan: rp, argv: texts(rp.Args), dir: string(p.Dir)}
+		if len(rp.Dir) > 0 {
+			r.dir = string(rp.Dir)
+		}
 		r.out = newStream(wire.StreamID(r.n, wire.Out), p.Credit, pool, bulk)
 		r.err = newStream(wire.StreamID(r.n, wire.Err), p.Credit, pool, bulk)
 		if rp.Stdin {

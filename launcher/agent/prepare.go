@@ -18,16 +18,12 @@ import (
 // they hold for all ranks of the host, else for the lowest rank, with the number of
 // the others. It may take as long as the file systems it looks at.
 func (j *job) check(session []string, exe string) []wire.Failure {
-	dir := string(j.plan.Dir)
-	if err := checkDir(dir); err != nil {
-		return []wire.Failure{{Rank: -1, Code: codeOurs, Text: cut(err.Error())}}
-	}
-	session = sessionEnv(session, j.plan.Unset, dir)
-	found := programs{dir: dir}
+	session = sessionEnv(session, j.plan.Unset)
+	dirs, found := map[string]error{}, programs{}
 	var failures []wire.Failure
 	for _, r := range j.ranks {
-		r.env = envsync.Merge(session, texts(j.plan.Env), append(texts(r.plan.Env), "GORUN_EXE="+exe))
-		if err := r.check(&found); err != nil {
+		r.env = envsync.Merge(session, []string{"PWD=" + r.dir}, texts(j.plan.Env), append(texts(r.plan.Env), "GORUN_EXE="+exe))
+		if err := r.check(dirs, found); err != nil {
 			f := wire.Failure{Rank: r.n, Code: codeOurs, Text: clean(err.Error())}
 			if se, ok := errors.AsType[*startError](err); ok {
 				f.Code = se.code
@@ -55,18 +51,26 @@ func checkDir(dir string) error {
 }
 
 // sessionEnv is the session's environment as a rank may inherit it: without the
-// plan's unset names, and with PWD naming the working directory, which is not the
-// session's.
-func sessionEnv(session, unset []string, dir string) []string {
-	out := slices.DeleteFunc(slices.Clone(session), func(v string) bool {
+// plan's unset names, and without the names of the session's working directory.
+func sessionEnv(session, unset []string) []string {
+	return slices.DeleteFunc(slices.Clone(session), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return name == "PWD" || name == "OLDPWD" || slices.Contains(unset, name)
 	})
-	return append(out, "PWD="+dir)
 }
 
-// check finds the rank's program, and refuses strings that no exec would take.
-func (r *rank) check(found *programs) error {
+// check looks at the rank's working directory, refuses strings that no exec would take,
+// and finds the program. What it learns goes into dirs and found: ranks mostly run the
+// same program.
+func (r *rank) check(dirs map[string]error, found programs) error {
+	err, known := dirs[r.dir]
+	if !known {
+		err = checkDir(r.dir)
+		dirs[r.dir] = err
+	}
+	if err != nil {
+		return err
+	}
 	for i, s := range r.argv {
 		if strings.IndexByte(s, 0) >= 0 {
 			return cannotRun("argument %d has a NUL byte", i)
@@ -82,20 +86,16 @@ func (r *rank) check(found *programs) error {
 		return &startError{codeCannotRun, err.Error()}
 	}
 	path, hasPath := lookup(r.env, "PATH")
-	var err error
-	r.path, err = found.find(programKey{r.argv[0], path, hasPath})
+	r.path, err = found.find(programKey{r.argv[0], r.dir, path, hasPath})
 	return err
 }
 
-// programs remembers what was found: ranks mostly run the same program.
-type programs struct {
-	dir   string
-	known map[programKey]foundProgram
-}
+// programs remembers what was found.
+type programs map[programKey]foundProgram
 
 type programKey struct {
-	name, path string
-	hasPath    bool
+	name, dir, path string
+	hasPath         bool
 }
 
 type foundProgram struct {
@@ -103,14 +103,11 @@ type foundProgram struct {
 	err  error
 }
 
-func (p *programs) find(k programKey) (string, error) {
-	f, ok := p.known[k]
+func (p programs) find(k programKey) (string, error) {
+	f, ok := p[k]
 	if !ok {
-		f.path, f.err = findProgram(k.name, p.dir, k.path, k.hasPath)
-		if p.known == nil {
-			p.known = map[programKey]foundProgram{}
-		}
-		p.known[k] = f
+		f.path, f.err = findProgram(k.name, k.dir, k.path, k.hasPath)
+		p[k] = f
 	}
 	return f.path, f.err
 }

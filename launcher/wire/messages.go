@@ -61,7 +61,7 @@ type Plan struct {
 	Nodes  int    `json:"nodes"`
 	Node   int    `json:"node"`
 
-	Dir   Bytes      `json:"dir"`   // working directory of every rank
+	Dir   Bytes      `json:"dir"`   // working directory of every rank that has none of its own
 	Env   []Bytes    `json:"env"`   // NAME=value: job map, then this host's overlay; later wins
 	Unset []string   `json:"unset"` // extra names taken out of the session environment
 	Ranks []RankPlan `json:"ranks"` // of this host, by local rank
@@ -76,8 +76,9 @@ type Plan struct {
 type RankPlan struct {
 	Rank  int     `json:"rank"`
 	Args  []Bytes `json:"args"`
-	Env   []Bytes `json:"env"`   // NAME=value: the rank's own names
-	Stdin bool    `json:"stdin"` // Stdin frames will come; else the rank reads /dev/null
+	Dir   Bytes   `json:"dir,omitempty"` // working directory; empty: the plan's
+	Env   []Bytes `json:"env"`           // NAME=value: those of its program, and the rank's own names
+	Stdin bool    `json:"stdin"`         // Stdin frames will come; else the rank reads /dev/null
 }
 
 // Prepared answers Plan. The host is ready to start when Failures is empty.

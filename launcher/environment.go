@@ -1,0 +1,97 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+
+	"gorun/envsync"
+)
+
+// environment is what every rank gets beside its own names: the job map, and what the
+// ranks of one App have beside it or instead.
+type environment struct {
+	job     []envsync.Var
+	apps    [][]envsync.Var // by App
+	digests []string        // by App, of both together
+}
+
+// environment builds what the Job and its Apps ask for, and the account of it. It refuses,
+// before any connection, what no exec could take. What the only App asks for is in
+// the job map.
+func (j Job) environment() (environment, []envsync.Note, error) {
+	policy := j.Env
+	if len(j.Apps) == 1 {
+		policy.Set = slices.Concat(policy.Set, j.Apps[0].Set)
+	}
+	job, notes, err := policy.Build()
+	if err != nil {
+		return environment{}, nil, err
+	}
+	env := environment{job: job, apps: make([][]envsync.Var, len(j.Apps)), digests: make([]string, len(j.Apps))}
+	for i, a := range j.Apps {
+		whole := job
+		if len(j.Apps) > 1 && len(a.Set) > 0 {
+			policy.Set = slices.Concat(j.Env.Set, a.Set)
+			var more []envsync.Note
+			if whole, more, err = policy.Build(); err != nil {
+				return environment{}, nil, err
+			}
+			env.apps[i] = beside(job, whole)
+			notes = append(notes, notesOf(a, beside(notes, more))...)
+		}
+		if err := envsync.CheckSize(a.Args, texts(whole)); err != nil {
+			return environment{}, nil, err
+		}
+		env.digests[i] = envsync.Digest(texts(whole))
+	}
+	if !env.uniform() {
+		notes = append(notes, envsync.Note{Level: "warn", Text: "the programs get different NCCL settings; -genv NAME VALUE sets one for all of them"})
+	}
+	return env, notes, nil
+}
+
+// uniform reports whether all ranks get the same NCCL settings.
+func (e environment) uniform() bool {
+	return len(slices.Compact(slices.Clone(e.digests))) == 1
+}
+
+// digest is that of all ranks, "" if they have different ones.
+func (e environment) digest() string {
+	if !e.uniform() {
+		return ""
+	}
+	return e.digests[0]
+}
+
+// lookup is the value that all ranks, or those of some App, get for name; "" if none do.
+func (e environment) lookup(name string) string {
+	for _, vars := range slices.Backward(append(e.apps, e.job)) {
+		if v := lookup(vars, name); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// beside lists what more has and list has not.
+func beside[T comparable](list, more []T) []T {
+	known := make(map[T]bool, len(list))
+	for _, v := range list {
+		known[v] = true
+	}
+	var out []T
+	for _, v := range more {
+		if !known[v] {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// notesOf says which program the notes are about.
+func notesOf(a App, notes []envsync.Note) []envsync.Note {
+	for i := range notes {
+		notes[i].Text = fmt.Sprintf("%s: %s", quoteArg(envsync.Conceal(a.Args[0])), notes[i].Text)
+	}
+	return notes
+}
