@@ -3,6 +3,7 @@ package hostfile
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -248,4 +249,45 @@ func notAmong(hosts []Host, name string, at SyntaxError) error {
 		err.Hint += fmt.Sprintf(" and %d more", more)
 	}
 	return err
+}
+
+// Union returns the hosts of several lists, each once, in order of their first mention
+// and with the most slots that a list gives it (-1, where the host itself tells, is more
+// than any number), and the lists with its spelling of the names. A host of which two
+// lists give another user or port is a *SyntaxError. Union keeps none of its arguments.
+func Union(lists ...[]Host) (hosts []Host, same [][]Host, err error) {
+	index := map[string]int{}
+	for _, list := range lists {
+		list = slices.Clone(list)
+		for k, want := range list {
+			i, ok := index[sameHost(want.Name)]
+			if !ok {
+				index[sameHost(want.Name)] = len(hosts)
+				hosts = append(hosts, want)
+				continue
+			}
+			h := &hosts[i]
+			list[k].Name = h.Name
+			if h.Slots >= 0 && (want.Slots < 0 || want.Slots > h.Slots) {
+				h.Slots = want.Slots
+			}
+			if m := h.agree(want); m != "" {
+				return nil, nil, &SyntaxError{File: want.File, Line: want.Line, Text: want.Name, Msg: m}
+			}
+		}
+		same = append(same, list)
+	}
+	return hosts, same, nil
+}
+
+// agree takes over the user and port that only want gives, and says if there is another.
+func (h *Host) agree(want Host) string {
+	switch {
+	case want.User != "" && h.User != "" && want.User != h.User:
+		return fmt.Sprintf("user %q here, %q in another list", want.User, h.User)
+	case want.Port != 0 && h.Port != 0 && want.Port != h.Port:
+		return fmt.Sprintf("port %d here, %d in another list", want.Port, h.Port)
+	}
+	h.User, h.Port = cmp.Or(h.User, want.User), cmp.Or(h.Port, want.Port)
+	return ""
 }

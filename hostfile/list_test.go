@@ -1,6 +1,8 @@
 package hostfile
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -228,4 +230,59 @@ func listed(t *testing.T, list string) []Host {
 		t.Fatal(err)
 	}
 	return hosts
+}
+
+func TestUnion(t *testing.T) {
+	list := func(s string) []Host {
+		hosts, err := ParseList(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hosts
+	}
+	tests := []struct {
+		name  string
+		lists []string
+		want  string
+	}{
+		{"apart", []string{"a:2", "b"}, "a:2 b:1"},
+		{"most-slots", []string{"a:2,b:3", "A:4,c,b"}, "a:4 b:3 c:1"},
+		{"host-tells", []string{"a:2", "a:*", "a:3"}, "a:-1"},
+		{"addresses", []string{"[fd00::2]", "fd00:0::2"}, "fd00::2:1"},
+		{"user-and-port", []string{"a", "me@a"}, "me@a:1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var lists [][]Host
+			for _, l := range tt.lists {
+				lists = append(lists, list(l))
+			}
+			hosts, same, err := Union(lists...)
+			var got []string
+			for _, h := range hosts {
+				name := h.Name
+				if h.User != "" {
+					name = h.User + "@" + name
+				}
+				got = append(got, fmt.Sprintf("%s:%d", name, h.Slots))
+			}
+			if err != nil || strings.Join(got, " ") != tt.want {
+				t.Errorf("got %q, %v; want %q", strings.Join(got, " "), err, tt.want)
+			}
+			if last := same[len(same)-1]; last[0].Name != hosts[0].Name && tt.name != "apart" {
+				t.Errorf("got %+v in the last list; want the name as in %+v", last[0], hosts[0])
+			}
+		})
+	}
+	if hosts, same, err := Union(nil, nil); hosts != nil || same[0] != nil || err != nil {
+		t.Errorf("of nothing: got %v, %v, %v", hosts, same, err)
+	}
+	_, _, err := Union(list("me@a"), list("b,you@a"))
+	if e, ok := errors.AsType[*SyntaxError](err); !ok || e.Line != 2 || e.Msg != `user "you" here, "me" in another list` {
+		t.Errorf("two users: got %v", err)
+	}
+	first := list("a:1")
+	if _, _, err := Union(first, list("A:2")); err != nil || first[0].Slots != 1 {
+		t.Errorf("got %v, %v; want the list as it was", first, err)
+	}
 }

@@ -246,7 +246,7 @@ func (m *machine) place(l Layout) []action {
 	m.layout = l
 	m.ranks = make([]RankResult, l.Size())
 	for r, p := range l.Ranks {
-		m.ranks[r] = RankResult{Rank: r, Host: m.hosts[p.Host].name, State: StateWaiting}
+		m.ranks[r] = RankResult{Rank: r, App: p.App, Host: m.hosts[p.Host].name, State: StateWaiting}
 	}
 	var out []action
 	for i, n := range l.Count {

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"iter"
 	"slices"
-
-	"gorun/hostfile"
 )
 
 // Offer is what a host can take.
@@ -102,8 +100,9 @@ func (p *placer) place(i int) error {
 // room is how many ranks of app each host is to get, and how many it may get at most.
 func (p *placer) room(app App) (room, limit []int) {
 	room, limit = make([]int, len(p.offers)), make([]int, len(p.offers))
+	slots := app.slots()
 	for h, o := range p.offers {
-		own := app.slotsOn(o.Name)
+		own := slots(o.Name)
 		if own == 0 || o.Slots == 0 {
 			continue
 		}
@@ -119,20 +118,21 @@ func (p *placer) room(app App) (room, limit []int) {
 	return room, limit
 }
 
-// slotsOn is how many slots of the host of that name are for the program, as far as its
-// own list says.
-func (a App) slotsOn(name string) int {
-	if len(a.Hosts) == 0 {
-		return MaxRanks + 1
+// slots says how many slots of a host are for the program, as far as its own list says.
+func (a App) slots() func(host string) int {
+	own := map[string]int{}
+	for _, h := range a.Hosts {
+		own[h.Name] = h.Slots
+		if h.Slots < 0 { // the host alone knows them
+			own[h.Name] = MaxRanks + 1
+		}
 	}
-	i := slices.IndexFunc(a.Hosts, func(h hostfile.Host) bool { return h.Name == name })
-	switch {
-	case i < 0:
-		return 0
-	case a.Hosts[i].Slots < 0: // the host alone knows them
-		return MaxRanks + 1
+	return func(host string) int {
+		if len(own) == 0 {
+			return MaxRanks + 1
+		}
+		return own[host]
 	}
-	return a.Hosts[i].Slots
 }
 
 // limit is the most ranks that o may get in this job.

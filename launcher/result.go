@@ -51,6 +51,7 @@ const (
 // RankResult is one rank of a Result.
 type RankResult struct {
 	Rank   int           `json:"rank"`
+	App    int           `json:"program,omitempty"` // index of its App
 	Host   string        `json:"host"`
 	State  string        `json:"state"`
 	Code   int           `json:"code"`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -22,7 +23,8 @@ func (u use) text() string { return u.typed + "=" + shellQuote(u.value) }
 type commandLine struct {
 	uses    []use
 	program []string
-	marked  bool // "--" stood before the program
+	marked  bool     // "--" stood before the program
+	next    []string // what stands behind the ":" after the program: another's flags and itself; nil: there is none
 }
 
 // An arg is a word of the command line that looks like a flag.
@@ -42,9 +44,10 @@ func cut(s string) arg {
 
 // parseLine takes args apart by MPI's rules: a flag may have one dash or two and its
 // value may follow in the same word or in the next; flags end at the first word that
-// is no flag, which is the program, or at "--". It knows from fs which flags take a
-// value, and does not look at what the values are. Its errors are *usageError; the line
-// is then what stands before the mistake.
+// is no flag, which is the program, or at "--". The program ends at a word ":", unless
+// "--" stood before it. parseLine knows from fs which flags take a value, and does not
+// look at what the values are. Its errors are *usageError; the line is then what stands
+// before the mistake.
 func parseLine(fs *pflag.FlagSet, args []string) (commandLine, error) {
 	p := lineParser{fs: fs, words: spellings(), rest: args}
 	for len(p.rest) > 0 {
@@ -55,6 +58,9 @@ func parseLine(fs *pflag.FlagSet, args []string) (commandLine, error) {
 		}
 		if len(a) < 2 || a[0] != '-' {
 			p.line.program = p.rest
+			if i := slices.Index(p.rest, ":"); i >= 0 {
+				p.line.program, p.line.next = p.rest[:i:i], p.rest[i+1:]
+			}
 			break
 		}
 		p.rest = p.rest[1:]
@@ -95,9 +101,9 @@ func (p *lineParser) flag(a arg) error {
 	return p.add(name, a)
 }
 
-// add notes the flag. -genv's value may be two words, NAME and VALUE.
+// add notes the flag. The value of -genv and -env may be two words, NAME and VALUE.
 func (p *lineParser) add(name string, a arg) error {
-	if name == "genv" && !strings.Contains(a.value, "=") {
+	if (name == "genv" || name == "env") && !strings.Contains(a.value, "=") {
 		if len(p.rest) == 0 {
 			given := a.typed + " " + envsync.Conceal(a.value)
 			return &usageError{given + ": the value is missing", []string{"write " + given + "=VALUE or " + given + " VALUE"}}

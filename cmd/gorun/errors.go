@@ -153,16 +153,17 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 	var c causes
 	missing, noDir := false, false
 	for _, f := range e.Failures {
-		c.add(concealIn(f.Text, o.program[0]), f.Host)
+		c.add(o.concealIn(f.Text), f.Host)
 		missing = missing || f.Code == 127
 		noDir = noDir || strings.HasPrefix(f.Text, "working directory ")
 	}
 	c.list(&r, "the program cannot be started on every host", "nothing was started")
+	first := o.programs()[0].program[0]
 	switch {
-	case missing && o.program[0] == "help":
+	case missing && first == "help":
 		r.hintf("gorun --help lists the flags")
-	case missing && o.here(o.program[0]):
-		r.hintf("did you mean ./%s?", o.program[0])
+	case missing && o.nearby(e) != "":
+		r.hintf("did you mean ./%s?", o.nearby(e))
 	case missing:
 		r.hintf("programs are looked up in the PATH of the host; a path with a slash is taken from the working directory")
 	case noDir && o.wdir == "":
@@ -171,11 +172,28 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 	return r
 }
 
-// concealIn hides in text, which may quote the program's name, a secret that was taken
+// concealIn hides in text, which may quote a program's name, a secret that was taken
 // for one.
-func concealIn(text, program string) string {
+func (o *options) concealIn(text string) string {
 	quoted := func(s string) string { return strings.Trim(strconv.Quote(s), `"`) }
-	return strings.ReplaceAll(text, quoted(program), quoted(envsync.Conceal(program)))
+	for _, p := range o.programs() {
+		text = strings.ReplaceAll(text, quoted(p.program[0]), quoted(envsync.Conceal(p.program[0])))
+	}
+	return text
+}
+
+// nearby is the program that is missing and a file in its working directory, or "".
+func (o *options) nearby(e *launcher.PrepareError) string {
+	for _, p := range o.programs() {
+		name := p.program[0]
+		missing := func(f launcher.PrepareFailure) bool {
+			return f.Code == 127 && strings.Contains(f.Text, strconv.Quote(name))
+		}
+		if slices.ContainsFunc(e.Failures, missing) && p.here(name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // slotsReport says where the slots are.
@@ -183,6 +201,8 @@ func slotsReport(e *launcher.SlotsError, o options) report {
 	const most = 8
 	var r report
 	switch {
+	case e.Program != "":
+		r.linef("%s needs %s, its hosts have %d left", shellQuote(envsync.Conceal(e.Program)), plural(e.Need, "slot"), e.Have)
 	case e.Need == 0:
 		r.linef("the hosts offer no slots")
 	case e.PerHost > 0:
@@ -195,7 +215,11 @@ func slotsReport(e *launcher.SlotsError, o options) report {
 			r.linef("  and %d more hosts", len(e.Hosts)-most)
 			break
 		}
-		r.linef("  %s: %s (%s)", h.Name, plural(h.Slots, "slot"), h.Origin)
+		taken := ""
+		if h.Taken > 0 {
+			taken = fmt.Sprintf(", %d taken", h.Taken)
+		}
+		r.linef("  %s: %s%s (%s)", h.Name, plural(h.Slots, "slot"), taken, h.Origin)
 	}
 	r.hints = append(r.hints, slotsHint(e, o))
 	if o.hosts != "" && o.hostfile == "" && !strings.ContainsAny(o.hosts, ":[^") && e.Need > 0 && len(e.Hosts) <= most {
@@ -228,7 +252,8 @@ func slotsHint(e *launcher.SlotsError, o options) string {
 		return "write slots=N for a host, or host:N in -H"
 	}
 	var ways []string
-	if o.np > 0 {
+	counted := slices.ContainsFunc(o.programs(), func(p options) bool { return p.np > 0 })
+	if counted {
 		ways = append(ways, "add a host")
 	}
 	tooFew := e.PerHost > 0 && e.PerHost*usable < e.Need // by -ppn, whatever the slots
@@ -238,7 +263,7 @@ func slotsHint(e *launcher.SlotsError, o options) string {
 	case e.PerHost > 0:
 		ways = append(ways, "lower -ppn")
 	}
-	if e.Have > 0 && e.Have < e.Need && o.np > 0 {
+	if e.Have > 0 && e.Have < e.Need && counted {
 		ways = append(ways, fmt.Sprintf("lower -np to %d", e.Have))
 	}
 	if !o.oversubscribe && !tooFew {

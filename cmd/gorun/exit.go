@@ -93,6 +93,7 @@ func isUsage(err error) bool {
 		is(errors.AsType[*envsync.SettingError](err)) ||
 		is(errors.AsType[*envsync.SizeError](err)) ||
 		is(errors.AsType[*launcher.SlotsError](err)) ||
+		is(errors.AsType[*launcher.CountError](err)) ||
 		is(errors.AsType[*launcher.StdinError](err)) ||
 		is(errors.AsType[*output.PatternError](err)) ||
 		is(errors.AsType[*launcher.UnknownSlotsError](err))

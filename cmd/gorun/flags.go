@@ -23,7 +23,7 @@ type options struct {
 	fanout          int
 	connectTimeout  time.Duration
 
-	settings []envsync.Setting // -x and -genv as typed
+	settings []envsync.Setting // -x, -env and -genv as typed
 	envAll   bool
 	backend  string
 
@@ -44,8 +44,11 @@ type options struct {
 
 	completion string // a shell
 
+	appFile string // the programs are in it
 	program []string
-	marked  bool // "--" stood before the program
+	marked  bool      // "--" stood before the program
+	more    []options // the programs behind the first, each with what is its own
+	where   string    // of a program from a file: "FILE:LINE"
 }
 
 func defaultOptions() options {
@@ -67,7 +70,7 @@ func (o *options) groups() []group {
 func (o *options) whereFlags() group {
 	return group{"Where to run", []flag{
 		{
-			words: "-np -n -c", arg: "N", value: value(&o.np, ranks), key: "np",
+			words: "-np -n -c", arg: "N", value: value(&o.np, ranks), key: "np", each: true,
 			text: `Number of ranks. Without it every slot gets one.`,
 		},
 		{
@@ -75,7 +78,7 @@ func (o *options) whereFlags() group {
 			text: `The hosts; see HOSTFILES. Ranks are numbered host by host in the order of the file.`,
 		},
 		{
-			words: "-H -host -hosts", arg: "LIST", value: value(&o.hosts, text), complete: someHosts, key: "hosts",
+			words: "-H -host -hosts", arg: "LIST", value: value(&o.hosts, text), complete: someHosts, key: "hosts", each: true,
 			text: `The hosts, with commas between: gpu1:8,gpu2:8. A bare name is one slot, or with -ppn
 				as many as that says; repeats add. Together with -hostfile the file says what hosts
 				there are, and the list selects from it: a bare name is then all slots that the file
@@ -90,7 +93,7 @@ func (o *options) whereFlags() group {
 		},
 		{
 			words: "-ppn -npernode -N", arg: "N", value: value(&o.ppn, ranks), key: "ppn",
-			text: `Number of ranks on each host.`,
+			text: `Number of ranks on each host; with several programs, of each of them.`,
 		},
 		{
 			words: "--oversubscribe", value: yes(&o.oversubscribe), key: "oversubscribe",
@@ -122,9 +125,13 @@ func (o *options) whereFlags() group {
 func (o *options) whatFlags() group {
 	return group{"What to run", []flag{
 		{
-			words: "-wdir -wd", arg: "DIR", value: value(&o.wdir, text), complete: aDirectory, key: "wdir",
-			text: `Working directory of every rank. The default is the directory gorun is started in,
+			words: "-wdir -wd", arg: "DIR", value: value(&o.wdir, text), complete: aDirectory, key: "wdir", each: true,
+			text: `Working directory of the ranks. The default is the directory gorun is started in,
 				by its name there; it must exist on every host.`,
+		},
+		{
+			words: "--app -configfile", arg: "FILE", value: value(&o.appFile, text), complete: aFile,
+			text: `The programs of the job stand in *file*; see SEVERAL PROGRAMS.`,
 		},
 		{
 			words: "--stdin", arg: "WHO", value: value(&o.stdin, stdinTarget), complete: "none all 0", key: "stdin",
@@ -137,13 +144,17 @@ func (o *options) whatFlags() group {
 func (o *options) environmentFlags() group {
 	return group{"Environment", []flag{
 		{
-			words: "-x", arg: "NAME[=VALUE]", value: &settings{"-x", &o.settings}, complete: aVariable,
-			text: `Give a variable to every rank, with its value here, or with *value*. A pattern such as
+			words: "-x", arg: "NAME[=VALUE]", value: &settings{"-x", &o.settings}, complete: aVariable, each: true,
+			text: `Give a variable to the ranks, with its value here, or with *value*. A pattern such as
 				'NCCL_*' stands for all variables here whose names match. May be repeated.`,
 		},
 		{
-			words: "-genv", arg: "NAME VALUE|NAME=VALUE", value: &settings{"-genv", &o.settings}, complete: aVariable,
+			words: "-env", arg: "NAME VALUE|NAME=VALUE", value: &settings{"-env", &o.settings}, complete: aVariable, each: true,
 			text: `The same, as it is written for Hydra.`,
+		},
+		{
+			words: "-genv", arg: "NAME VALUE|NAME=VALUE", value: &settings{"-genv", &o.settings}, complete: aVariable, each: true,
+			text: `The same, for the ranks of every program of the job.`,
 		},
 		{
 			words: "-genvall", value: yes(&o.envAll), key: "genvall",
@@ -252,9 +263,19 @@ func parseOptions(args []string) (options, error) {
 // informs reports whether gorun is asked about itself, and starts nothing.
 func (o *options) informs() bool { return o.help || o.version || o.completion != "" }
 
-// readOptions reads a command line flag by flag. Its errors are *usageError.
+// readOptions reads a command line, and the file of --app if it names one. Its errors
+// are *usageError.
 func readOptions(args []string) (options, commandLine, error) {
 	o := defaultOptions()
+	line, err := o.read(args)
+	if err == nil {
+		err = o.readPrograms(line)
+	}
+	return o, line, err
+}
+
+// read reads the flags up to a program, and the program. Its errors are *usageError.
+func (o *options) read(args []string) (commandLine, error) {
 	fs := o.flagSet()
 	line, err := parseLine(fs, args)
 	for _, u := range line.uses {
@@ -263,7 +284,7 @@ func readOptions(args []string) (options, commandLine, error) {
 		}
 	}
 	if err != nil {
-		return o, line, err
+		return line, err
 	}
 	first := map[string]use{}
 	for _, u := range line.uses {
@@ -271,24 +292,11 @@ func readOptions(args []string) (options, commandLine, error) {
 			first[u.name] = u
 		}
 		if err := fs.Set(u.name, u.value); err != nil {
-			return o, line, badValue(u, first[u.name], err)
+			return line, badValue(u, first[u.name], err)
 		}
 	}
 	o.program, o.marked = line.program, line.marked
-	return o, line, nil
-}
-
-// policy is the environment that the options ask for; env is gorun's own.
-func (o *options) policy(env environment) envsync.Policy {
-	return envsync.Policy{Environ: env, Set: o.settings, All: o.envAll}
-}
-
-// workDir is the ranks' working directory; dir is the current one.
-func (o *options) workDir(dir string) string {
-	if o.wdir == "" {
-		return dir
-	}
-	return absolute(dir, o.wdir)
+	return line, nil
 }
 
 // here reports whether name, which has no slash, is a file in the working directory.

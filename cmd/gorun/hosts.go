@@ -10,9 +10,17 @@ import (
 // no host.
 func readHosts(o options, env environment) ([]hostfile.Host, error) {
 	hosts, err := namedHosts(o, env)
+	if err != nil {
+		return nil, err
+	}
+	return o.withoutExcluded(hosts)
+}
+
+// withoutExcluded leaves the hosts of --exclude out.
+func (o *options) withoutExcluded(hosts []hostfile.Host) ([]hostfile.Host, error) {
 	switch {
-	case err != nil || o.exclude == "":
-		return hosts, err
+	case o.exclude == "":
+		return hosts, nil
 	case hosts == nil:
 		return nil, &usageError{"--exclude without hosts", []string{"name the hosts by -hostfile FILE or -H LIST"}}
 	}

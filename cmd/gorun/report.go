@@ -41,7 +41,7 @@ func resultReport(res *launcher.Result, o options) report {
 	case causeSignal:
 		r.linef("ended by %s%s", signalName(res.Signal), others(res))
 	case causeRank:
-		r.linef("%s%s", rankEnd(*res.First), others(res))
+		r.linef("%s%s", rankEnd(*res.First, o), others(res))
 	case causeLost:
 		r.linef("host lost: %s%s", res.Lost[0], others(res))
 	case causeStdoutClosed:
@@ -63,7 +63,7 @@ func (r *report) firstFailure(res *launcher.Result, o options) {
 		return
 	}
 	if causeOf(res) != causeRank {
-		r.linef("before that %s", rankEnd(*res.First))
+		r.linef("before that %s", rankEnd(*res.First, o))
 	}
 	if len(res.Tail) > 0 && (len(res.Ranks) > 1 || o.outputDir != "") {
 		r.linef("last lines of rank %d:", res.First.Rank)
@@ -104,8 +104,11 @@ func (r *report) aftermath(res *launcher.Result, o options) {
 }
 
 // rankEnd says how a rank ended.
-func rankEnd(f launcher.RankResult) string {
+func rankEnd(f launcher.RankResult, o options) string {
 	who := fmt.Sprintf("rank %d on %s", f.Rank, f.Host)
+	if program := o.programOf(f.App); program != "" {
+		who = fmt.Sprintf("rank %d (%s) on %s", f.Rank, program, f.Host)
+	}
 	if f.State == launcher.StateNotStarted {
 		return fmt.Sprintf("%s could not be started: %s", who, f.Text)
 	}

@@ -20,8 +20,9 @@ import (
 type resultFile struct {
 	Gorun    string        `json:"gorun"` // version
 	ExitCode int           `json:"exit_code"`
-	Message  []string      `json:"message,omitempty"` // what gorun said about the end
-	Command  []string      `json:"command"`           // program and arguments; secrets hidden
+	Message  []string      `json:"message,omitempty"`  // what gorun said about the end
+	Command  []string      `json:"command"`            // program and arguments, ":" between several; secrets hidden
+	Programs [][]string    `json:"programs,omitempty"` // the same one by one, if there are several
 	Failures []hostFailure `json:"failures,omitempty"`
 	*launcher.Result
 }
@@ -44,7 +45,7 @@ func failuresOf(err error, o options) []hostFailure {
 	}
 	if e, ok := errors.AsType[*launcher.PrepareError](err); ok {
 		for _, f := range e.Failures {
-			h := hostFailure{Host: f.Host, Code: f.Code, Text: concealIn(f.Text, o.program[0])}
+			h := hostFailure{Host: f.Host, Code: f.Code, Text: o.concealIn(f.Text)}
 			if f.Rank >= 0 {
 				h.Rank = &f.Rank
 			}

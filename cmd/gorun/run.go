@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"gorun/envsync"
 	"gorun/launcher"
 	"gorun/launcher/agent"
 	"gorun/rendezvous"
@@ -175,7 +174,8 @@ func (c *command) end(o options, res *launcher.Result, err error) int {
 	if o.result == "" {
 		return code
 	}
-	f := resultFile{Gorun: ownVersion(), ExitCode: code, Message: r.lines, Command: envsync.HideArgs(o.program), Failures: failuresOf(err, o), Result: res}
+	f := resultFile{Gorun: ownVersion(), ExitCode: code, Message: r.lines, Failures: failuresOf(err, o), Result: res}
+	f.Command, f.Programs = o.commands()
 	if err := writeResult(o.result, f); err != nil {
 		c.console.warn("the result could not be written: " + err.Error())
 		if code == 0 {
@@ -197,10 +197,10 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 	if err != nil {
 		return launcher.Job{}, err
 	}
-	hosts, err := readHosts(o, c.env)
+	apps, hosts, err := o.apps(dir, c.env)
 	return launcher.Job{
-		Hosts: hosts, Apps: []launcher.App{{Args: o.program, NP: o.np}}, PerHost: o.ppn, Oversubscribe: o.oversubscribe,
-		Env: o.policy(c.env), Dir: o.workDir(dir), Backend: o.backend, Interface: o.iface,
+		Hosts: hosts, Apps: apps, PerHost: o.ppn, Oversubscribe: o.oversubscribe,
+		Env: o.policy(c.env), Dir: dir, Backend: o.backend, Interface: o.iface,
 		Stdin: o.stdin, Tag: o.tag, Stamp: o.stamp, OutputDir: absolutePattern(dir, o.outputDir),
 		Timeout: o.timeout, Grace: o.grace, ConnectTimeout: o.connectTimeout, LostAfter: o.lostAfter,
 		Fanout: o.fanout, KeepGoing: o.keepGoing, AcceptNewHostKeys: o.acceptNew,

@@ -15,6 +15,7 @@ type flag struct {
 	value    pflag.Value // where the value goes
 	complete completion  // what its value can be
 	key      string      // its key in a configuration file; "": it is none
+	each     bool        // each of several programs may have its own; the others are for the whole job
 	text     string      // for the manual; *word* is in italics, flags are bold; the first sentence is for shells, too
 }
 

@@ -39,12 +39,17 @@ func badValue(u, first use, err error) error {
 // check finds what is wrong with o before anything is done: slips of the pen first,
 // as they explain what is wrong otherwise.
 func (o *options) check() error {
-	for _, check := range []func() error{o.checkSettings, o.checkHosts, o.checkProgram, o.checkTogether} {
-		if err := check(); err != nil {
-			return err
+	if err := o.checkSettings(); err != nil {
+		return err
+	}
+	for _, p := range o.programs() {
+		for _, check := range []func() error{p.checkSettings, p.checkHosts, p.checkProgram} {
+			if err := check(); err != nil {
+				return p.at(err)
+			}
 		}
 	}
-	return nil
+	return o.checkTogether()
 }
 
 // checkSettings looks for a program where a variable's name belongs, and for what is
@@ -93,6 +98,9 @@ func (o *options) checkSlotsAsProgram() error {
 
 // checkProgram looks at what stands after the flags.
 func (o *options) checkProgram() error {
+	if len(o.program) == 0 && len(o.more) > 0 {
+		return &usageError{`no program before ":"`, []string{"each program comes after its flags: gorun -np 1 ./a : -np 3 ./b"}}
+	}
 	if len(o.program) == 0 {
 		return &usageError{"no program given", []string{"the program comes after the flags: gorun -np 4 ./app", seeHelp}}
 	}
@@ -110,12 +118,6 @@ func (o *options) checkProgram() error {
 		return &usageError{fmt.Sprintf("%q stands where the program belongs", shown),
 			[]string{"to set a variable write -x " + shellQuote(shown), "if it is the program, put -- before it"}}
 	}
-	for _, a := range o.program[1:] {
-		if a == ":" {
-			return &usageError{`":" between programs: gorun starts one program per job`,
-				[]string{"if the : is an argument of " + shellQuote(name) + ", put -- before the program"}}
-		}
-	}
 	return nil
 }
 
@@ -124,6 +126,13 @@ const unchanged = "the files of --output-dir are named by rank and hold its byte
 
 // checkTogether finds flags that contradict each other.
 func (o *options) checkTogether() error {
+	np := o.ranks()
+	for _, p := range o.programs() {
+		if np == 0 && len(o.programs()) > 1 && p.np == 0 && p.hosts == "" && o.ppn == 0 {
+			return p.at(&usageError{fmt.Sprintf("%q has no -np", envsync.Conceal(p.program[0])),
+				[]string{"of several programs each needs the number of its ranks: -np 1 ./a : -np 3 ./b"}})
+		}
+	}
 	switch {
 	case o.tag && o.outputDir != "":
 		return &usageError{"-l and --output-dir exclude each other", []string{unchanged}}
@@ -131,8 +140,8 @@ func (o *options) checkTogether() error {
 		return &usageError{"--timestamp-output and --output-dir exclude each other", []string{unchanged}}
 	case o.dryRun && o.result != "":
 		return &usageError{"--result and --dry-run exclude each other", []string{"a dry run has no result"}}
-	case o.np > 0 && o.stdin >= o.np:
-		return &usageError{fmt.Sprintf("--stdin %d: with -np %d the last rank is %d", o.stdin, o.np, o.np-1), nil}
+	case np > 0 && o.stdin >= np:
+		return &usageError{fmt.Sprintf("--stdin %d: with -np %d the last rank is %d", o.stdin, np, np-1), nil}
 	}
 	return nil
 }

@@ -38,7 +38,10 @@ func (o *once[T]) Set(s string) error {
 }
 
 func (o *once[T]) String() string { return "" }
-func (o *once[T]) Type() string   { return "value" }
+func (o *once[T]) Type() string   { return onceType }
+
+// onceType is the type of a flag that says one thing.
+const onceType = "value"
 
 // value stores into dst what parse makes of a flag's value.
 func value[T comparable](dst *T, parse func(string) (T, error)) pflag.Value {

@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Several programs on hosts of their own: rank 0 need not be on the first host, and all
+// of them meet in one store.
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	const meet = `; $GORUN_EXE store put k$RANK $RANK && $GORUN_EXE store barrier b && echo met $($GORUN_EXE store get k0)$($GORUN_EXE store get k2) $MASTER_ADDR >&2`
+	args := []string{"-hostfile", hostfile(t, nodes, "slots=2"), "-genv", "FOR_ALL", "1"}
+	args = sh(append(args, "-np", "1", "-H", nodes[1], "-x", "OWN=a"), sayPlace+meet+`; echo own a$OWN$FOR_ALL >&2`)
+	args = sh(append(args, ":", "-np", "3", "-wdir", "/tmp"), sayPlace+meet+`; echo own b$OWN$FOR_ALL$(pwd) >&2`)
+	e := gorun(t, args)
+	e.want(t, 0)
+	want := []place{{0, 4, 0, 2, 0, nodes[1]}, {1, 4, 0, 2, 1, nodes[0]}, {2, 4, 1, 2, 1, nodes[0]}, {3, 4, 1, 2, 0, nodes[1]}}
+	if got := places(t, e.stdout); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v; want %v", got, want)
+	}
+	said := lines(e.stderr)
+	met := ""
+	for _, l := range said {
+		if strings.HasPrefix(l, "met ") {
+			met = l
+		}
+	}
+	if !strings.HasPrefix(met, "met 02 ") || strings.Count(e.stderr, met+"\n") != 4 {
+		t.Errorf("got %q; want all four ranks to have met, with one MASTER_ADDR", said)
+	}
+	if strings.Count(e.stderr, "own aa1\n") != 1 || strings.Count(e.stderr, "own b1/tmp\n") != 3 {
+		t.Errorf("got %q; want each program's own variables and directory", said)
+	}
+}
+
+// The program of one of the parts is missing on one host: nothing starts.
+func TestProgramMissing(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	e := gorun(t, append(sh([]string{"-H", nodes[0], "-np", "1"}, "echo started"), ":", "-H", nodes[1], "-np", "1", "/usr/bin/no-such"))
+	e.want(t, 127, nodes[1]+`: program "/usr/bin/no-such" not found`, "nothing was started")
+	if strings.Contains(e.stdout, "started") {
+		t.Errorf("rank 0 was started: %q", e.stdout)
+	}
+}
