@@ -98,9 +98,9 @@ func (p place) command(d *Dialer, args []string) (string, error) {
 // cleanScript removes what the cache holds, and the cache if it is then empty.
 const cleanScript = `test -n "$HOME" && cd "$HOME/.cache/gorun" 2> /dev/null || exit 0; rm -f gorun-* tmp.* || exit 1; cd .. && rmdir gorun 2> /dev/null; exit 0`
 
-func (a *attempt) cleanRemote(conn *sshConn) error {
+func (a *attempt) cleanRemote(conn conn) error {
 	defer conn.close()
-	out, err := conn.run(a.ctx, shCommand(cleanScript))
+	out, err := runOn(a.ctx, conn, shCommand(cleanScript))
 	if err != nil && len(out) > 0 {
 		err = fmt.Errorf("%w: %s", err, cleanLine(string(out), 300))
 	}

@@ -21,7 +21,8 @@ import (
 type attempt struct {
 	d      *Dialer
 	host   hostfile.Host
-	s      *settings // nil for a host that is plainly local
+	s      *settings // nil for a host that is plainly local, and by Options.Rsh
+	rsh    []string  // by Options.Rsh: what runs pwd on the host
 	caller context.Context
 	ctx    context.Context // ends with the caller's, or with errBudget
 	cancel context.CancelCauseFunc
@@ -72,9 +73,9 @@ func (d *Dialer) prepare(ctx context.Context, h hostfile.Host) (a *attempt, loca
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.budget = newBudget(d.opts.ConnectTimeout, d.keys.prompts.spent, a.cancel)
 	h.Name = h.Target() // for ssh; people know the host by its name
-	named := d.machine().named(h.Name) && h.User == "" && h.Port == 0
-	if named && h.Line == 0 {
-		return a, true, nil
+	named := d.machine().is(h)
+	if named && h.Line == 0 || d.rsh != nil {
+		return a, named, nil
 	}
 	config, err := a.configuration()
 	if err == nil { // it may wait for programs, which have time limits of their own
@@ -321,7 +322,7 @@ func (a *attempt) fail(err error) error {
 	if a.caller.Err() != nil {
 		return context.Cause(a.caller)
 	}
-	e := &HostError{Host: a.host.Name, Phase: a.trail.last(), Tries: a.tries, Err: err}
+	e := &HostError{Host: a.host.Name, Rsh: a.rsh, Phase: a.trail.last(), Tries: a.tries, Err: err}
 	if a.s != nil {
 		e.Addr, e.Unused = a.s.address(), a.s.unused
 		e.Unread = a.d.unreadable()
@@ -352,6 +353,10 @@ func (a *attempt) timeout(err error) error {
 	case atFiles:
 		t.Reached = "a file in ~/.ssh, or one that is named there, was not read (file server down?)"
 	default:
+		if a.rsh != nil {
+			t.Reached = byRsh
+			break
+		}
 		if a.s == nil {
 			t.Reached = "gorun's agent was started on this machine, but did not speak"
 			break

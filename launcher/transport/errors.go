@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,11 +14,12 @@ import (
 //
 // errors.As finds in it what can be told more precisely: *ConfigError,
 // *HostKeyError, *AuthError, *TimeoutError, *DroppedError, *ArchError,
-// *InstallError, *ShellError; errors.Is finds syscall.ECONNREFUSED and the like, and
+// *DynamicError, *InstallError, *ShellError; errors.Is finds syscall.ECONNREFUSED and the like, and
 // errors.As a *net.DNSError for a name that is not known.
 type HostError struct {
 	Host   string   // as the user wrote it
 	Addr   string   // user@host:port that was dialled, "" for a local host
+	Rsh    []string // by Options.Rsh: the words that run pwd on the host
 	Phase  string   // the Phase in which it failed
 	Tries  int      // connections attempted
 	Unused []string // ssh_config directives that apply to the host and that gorun does not use, with file and line
@@ -29,6 +31,9 @@ func (e *HostError) Error() string {
 	s := e.Err.Error()
 	if e.Addr != "" {
 		s = "ssh " + cleanLine(e.Addr, 200) + ": " + s
+	}
+	if len(e.Rsh) > 0 {
+		s = "--rsh " + cleanLine(filepath.Base(e.Rsh[0]), 100) + ": " + s
 	}
 	if len(e.Unread) > 0 {
 		s += " (not read: " + strings.Join(e.Unread, "; ") + ")"
@@ -244,6 +249,20 @@ func (e *ArchError) Build() string {
 	return fmt.Sprintf("GOOS=%s GOARCH=%s CGO_ENABLED=0 go build ./cmd/gorun", e.GOOS, e.GOARCH)
 }
 
+// DynamicError says that this gorun binary needs libraries, which hosts may not have: it
+// is not sent to any.
+type DynamicError struct {
+	Loader string // what would load them, "/lib64/ld-linux-x86-64.so.2"
+}
+
+func (e *DynamicError) Error() string {
+	return fmt.Sprintf("this gorun is linked dynamically (it needs %s), and runs ranks on this machine only; build one for all hosts with: %s",
+		cleanLine(e.Loader, 200), e.Build())
+}
+
+// Build is the command that builds gorun without the need.
+func (e *DynamicError) Build() string { return "CGO_ENABLED=0 go build ./cmd/gorun" }
+
 // InstallError says that the host has no directory from which gorun can be run.
 type InstallError struct {
 	Places []Place // in the order they were tried
@@ -272,6 +291,7 @@ func (e *InstallError) Error() string {
 // spoke: no /bin/sh, a forced command, a restricted shell, no login allowed.
 type ShellError struct {
 	Local  bool   // there was no shell: the agent was started here
+	Rsh    bool   // it is the command of Options.Rsh that ended
 	Exit   error  // *ExitError, or why that is not known; nil for exit status 0
 	Output string // standard output, cleaned, the first 4 KiB
 	Stderr string // standard error, cleaned, the last 32 KiB
@@ -283,10 +303,15 @@ func (e *ShellError) Error() string {
 		how = e.Exit.Error()
 	}
 	s := fmt.Sprintf("the login shell ended (%s) before gorun's agent spoke", how)
+	if e.Rsh {
+		s = fmt.Sprintf("it ended (%s) before gorun's agent spoke", how)
+	}
 	if e.Local {
 		s = fmt.Sprintf("gorun's agent on this machine ended (%s) before it spoke", how)
 	}
-	if out := cmp.Or(e.Stderr, e.Output); out != "" {
+	if out := cmp.Or(e.Stderr, e.Output); out != "" && e.Rsh {
+		s += fmt.Sprintf("; it printed %q", cleanEnd(out, 300)) // what ssh says of its end comes behind banners
+	} else if out != "" {
 		s += fmt.Sprintf("; it printed %q", cleanLine(out, 300))
 	}
 	return s

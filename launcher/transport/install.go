@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -53,6 +54,9 @@ func (s *shipment) open(self string) (*binary, error) {
 	s.mu.Lock()
 	s.file = f
 	s.mu.Unlock()
+	if loader := loaderOf(f); loader != "" {
+		return nil, &DynamicError{Loader: loader}
+	}
 	h := sha256.New()
 	size, err := io.Copy(h, f)
 	if err != nil {
@@ -60,6 +64,22 @@ func (s *shipment) open(self string) (*binary, error) {
 	}
 	name := "gorun-" + hex.EncodeToString(h.Sum(nil))[:16]
 	return &binary{file: f, size: size, name: name, arch: runtime.GOARCH}, nil
+}
+
+// loaderOf is the dynamic loader that an ELF program asks for, "" if it asks for none or
+// is something else.
+func loaderOf(f io.ReaderAt) string {
+	file, err := elf.NewFile(f)
+	if err != nil {
+		return ""
+	}
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_INTERP {
+			name, _ := io.ReadAll(io.LimitReader(p.Open(), 4<<10))
+			return strings.TrimRight(string(name), "\x00")
+		}
+	}
+	return ""
 }
 
 func (s *shipment) close() {
@@ -99,8 +119,8 @@ type talk struct {
 }
 
 // agent starts an agent over conn and returns the link to it. It closes conn if it fails.
-func (a *attempt) agent(conn *sshConn) (Link, error) {
-	stop := context.AfterFunc(a.ctx, func() { conn.Conn.Close() })
+func (a *attempt) agent(conn conn) (Link, error) {
+	stop := context.AfterFunc(a.ctx, func() { conn.cut() })
 	link, err := a.start(conn)
 	if !stop() && err == nil {
 		err = context.Cause(a.ctx)
@@ -115,23 +135,26 @@ func (a *attempt) agent(conn *sshConn) (Link, error) {
 }
 
 // start runs the cached binary; where that ends without a hail, the script finds out
-// why, and installs it.
-func (a *attempt) start(conn *sshConn) (*sshLink, error) {
-	a.trail.mark("agent")
+// why, and installs it. By Options.Rsh the script is all there is: starting another command
+// would cost more, and fail as the first one if that is what fails.
+func (a *attempt) start(conn conn) (*remoteLink, error) {
 	bin, err := await(a.ctx, a.d.ship.get)
 	if err != nil {
 		return nil, err
 	}
 	nonce := newNonce()
-	link, err := a.converse(conn, bin, nonce, firstCommand(nonce, bin))
-	if _, ended := errors.AsType[*ShellError](err); ended {
-		link, err = a.converse(conn, bin, nonce, installCommand(nonce, a.d.opts.JobID, bin))
+	if a.rsh == nil {
+		a.trail.mark("agent")
+		link, err := a.converse(conn, bin, nonce, firstCommand(nonce, bin))
+		if _, ended := errors.AsType[*ShellError](err); !ended {
+			return link, err
+		}
 	}
-	return link, err
+	return a.converse(conn, bin, nonce, installCommand(nonce, a.d.opts.JobID, bin))
 }
 
 // converse runs a command and talks with it up to the agent's hail.
-func (a *attempt) converse(conn *sshConn, bin *binary, nonce, command string) (*sshLink, error) {
+func (a *attempt) converse(conn conn, bin *binary, nonce, command string) (*remoteLink, error) {
 	s, err := conn.start(command)
 	if err != nil {
 		return nil, err
@@ -146,7 +169,10 @@ func (a *attempt) converse(conn *sshConn, bin *binary, nonce, command string) (*
 		s.Close()
 		return nil, t.explain(err)
 	}
-	return &sshLink{conn: conn, agent: s, rest: t.sc.rest(), place: t.place, dialer: a.d}, nil
+	if text := s.stderr.take(); text != "" {
+		a.d.log.Info("printed to standard error before the agent spoke", "host", a.host.Name, "text", text)
+	}
+	return &remoteLink{conn: conn, agent: s, rest: t.sc.rest(), place: t.place, dialer: a.d}, nil
 }
 
 // run answers the script until the agent hails.
@@ -156,7 +182,10 @@ func (t *talk) run(nonce string) error {
 		if err != nil {
 			return err
 		}
-		t.spoke = true
+		if !t.spoke {
+			t.spoke = true
+			t.a.trail.mark("agent")
+		}
 		word, _, _ := strings.Cut(line, " ")
 		switch word {
 		case "agent":
@@ -201,12 +230,20 @@ func (t *talk) explain(err error) error {
 	if errors.Is(exit, errNoExit) {
 		return fmt.Errorf("the connection was lost before gorun's agent spoke")
 	}
-	return &ShellError{Exit: exit, Output: t.sc.noise(), Stderr: t.s.stderr.String()}
+	return &ShellError{Rsh: a.rsh != nil, Exit: exit, Output: t.sc.noise(), Stderr: t.s.stderr.String()}
 }
 
+// byRsh is how far Options.Rsh came when nothing was heard.
+const byRsh = "it was started, but gorun's agent did not speak"
+
 func (t *talk) reached() string {
-	if t.spoke {
+	switch {
+	case t.a.rsh != nil && t.spoke:
+		return "sending gorun's binary made no progress"
+	case t.spoke:
 		return "logged in, but sending gorun's binary made no progress"
+	case t.a.rsh != nil:
+		return byRsh
 	}
 	return "logged in, but the login shell did not start gorun's agent"
 }

@@ -23,13 +23,10 @@ const localExit = 5 * time.Second
 
 // localLink is a Link to an agent on this machine.
 type localLink struct {
-	io.Reader // what was read behind the hail, then out
-	in, out   *os.File
-	stderr    *tail
+	*process
+	io.Reader // what was read behind the hail, then the rest
 	self      string
 	phases    []Phase
-	ended     chan struct{} // closed when the agent has been reaped; exit may be read then
-	exit      error
 	closed    sync.Once
 }
 
@@ -53,7 +50,7 @@ func (a *attempt) localAgent() (Link, error) {
 		return nil, err
 	}
 	stop := context.AfterFunc(a.ctx, func() { l.Close() })
-	sc := newScanner(l.out, nonce)
+	sc := newScanner(l.process, nonce)
 	line, err := sc.next()
 	if err == nil {
 		err = checkHail(line, nonce)
@@ -66,7 +63,7 @@ func (a *attempt) localAgent() (Link, error) {
 		return nil, a.localFailure(l, sc, err)
 	}
 	a.trail.mark("ready")
-	l.Reader, l.phases = io.MultiReader(strings.NewReader(string(sc.rest())), l.out), a.trail.all()
+	l.Reader, l.phases = io.MultiReader(strings.NewReader(string(sc.rest())), l.process), a.trail.all()
 	return l, nil
 }
 
@@ -83,49 +80,14 @@ func (a *attempt) localFailure(l *localLink, sc *scanner, err error) error {
 	return &ShellError{Local: true, Exit: exit, Output: sc.noise(), Stderr: l.Stderr()}
 }
 
-// startLocal starts the agent in a session of its own, as sshd does on other hosts:
-// Ctrl-C at the terminal reaches gorun only, and ranks have no terminal to ask, or to be
-// stopped by, in the background.
+// startLocal starts the agent.
 func startLocal(d *Dialer, nonce string) (*localLink, error) {
-	stdin, in, err := os.Pipe()
+	p, err := startProcess(exec.Command(d.opts.Self, "agent", nonce), func(start func() error) error { return start() })
 	if err != nil {
 		return nil, err
 	}
-	out, stdout, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, stdin.Close(), in.Close())
-	}
-	l := &localLink{in: in, out: out, stderr: &tail{limit: stderrKept}, self: d.opts.Self, ended: make(chan struct{})}
-	cmd := exec.Command(d.opts.Self, "agent", nonce)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, l.stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.WaitDelay = time.Second // a stray child may hold stderr open
-	err = cmd.Start()
-	stdin.Close()
-	stdout.Close()
-	if err != nil {
-		in.Close()
-		out.Close()
-		return nil, err
-	}
-	d.agents.Go(func() {
-		l.exit = exitOf(cmd.Wait(), cmd.ProcessState)
-		close(l.ended)
-	})
-	return l, nil
-}
-
-func exitOf(err error, state *os.ProcessState) error {
-	if state == nil || state.Success() {
-		return nil
-	}
-	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return &ExitError{Signal: signalName(ws.Signal())}
-	}
-	if state.Exited() {
-		return &ExitError{Status: state.ExitCode()}
-	}
-	return err
+	d.children.Go(p.reap)
+	return &localLink{process: p, Reader: p, self: d.opts.Self}, nil
 }
 
 func signalName(s syscall.Signal) string {
@@ -140,14 +102,11 @@ func signalName(s syscall.Signal) string {
 	return fmt.Sprintf("-%d", int(s))
 }
 
-func (l *localLink) Write(p []byte) (int, error) { return l.in.Write(p) }
+func (l *localLink) Read(p []byte) (int, error) { return l.Reader.Read(p) }
 
 // Close ends the agent's stream; the Dialer reaps the agent.
 func (l *localLink) Close() error {
-	l.closed.Do(func() {
-		l.in.Close()
-		l.out.Close()
-	})
+	l.closed.Do(func() { l.process.Close() })
 	return nil
 }
 
@@ -180,14 +139,7 @@ func (l *localLink) Stderr() string { return l.stderr.String() }
 
 func (l *localLink) Timeline() []Phase { return l.phases }
 
-func (l *localLink) Wait(ctx context.Context) error {
-	select {
-	case <-l.ended:
-		return l.exit
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func (l *localLink) Wait(ctx context.Context) error { return l.wait(ctx) }
 
 // cleanLocal removes cached binaries of this machine.
 func cleanLocal(home string) error {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"gorun/hostfile"
 )
 
 // machine is what this machine is called and where it can be reached.
@@ -38,6 +40,9 @@ func (m machine) named(name string) bool {
 	addr, err := netip.ParseAddr(name)
 	return err == nil && m.has([]netip.Addr{addr})
 }
+
+// is reports whether h is this machine as far as its name tells.
+func (m machine) is(h hostfile.Host) bool { return m.named(h.Target()) && h.User == "" && h.Port == 0 }
 
 // has reports whether all addresses are this machine's.
 func (m machine) has(addrs []netip.Addr) bool {

@@ -10,14 +10,48 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
+// conn runs commands on a host.
+type conn interface {
+	// start runs a command, given as to a login shell. It blocks until the command has
+	// been taken, or the connection is closed.
+	start(command string) (*session, error)
+
+	spawn(f func()) bool // runs f in a goroutine that close waits for, and reports whether it did
+	cut()                // drops the connection; waits for nothing
+	close()              // drops it and waits for its goroutines
+}
+
+// workers are a connection's goroutines.
+type workers struct {
+	wg sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool // guarded by mu: no goroutine may be started any more
+}
+
+func (w *workers) spawn(f func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.wg.Go(f)
+	}
+	return !w.closed
+}
+
+// end starts no more of them, has cut make those that are there end, and waits for them.
+func (w *workers) end(cut func()) {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	cut()
+	w.wg.Wait()
+}
+
 // sshConn is a connection that has logged in. It is leaner than ssh.Client: one
 // goroutine answers all that the server may ask.
 type sshConn struct {
 	ssh.Conn
-	wg sync.WaitGroup // its goroutines, and those of its sessions
-
-	mu     sync.Mutex
-	closed bool // guarded by mu: no goroutine may be started any more
+	workers
 }
 
 func newSSHConn(c ssh.Conn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) *sshConn {
@@ -43,35 +77,23 @@ func newSSHConn(c ssh.Conn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Reques
 	return conn
 }
 
-// spawn runs f in a goroutine that close waits for. It reports whether it did.
-func (c *sshConn) spawn(f func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
-		c.wg.Go(f)
-	}
-	return !c.closed
-}
+func (c *sshConn) cut()   { c.Conn.Close() }
+func (c *sshConn) close() { c.end(c.cut) }
 
-// close drops the connection and waits for its goroutines.
-func (c *sshConn) close() {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.Conn.Close()
-	c.wg.Wait()
-}
-
-// session is one command on a host. Reading its stdout is the caller's.
+// session is one command, on a host or here. Reading its output is the caller's.
 type session struct {
-	ssh.Channel
-	stderr tail
-	said   chan struct{} // closed when all of stderr has been read
-	ended  chan struct{} // closed when the channel is, and said; exit may be read then
+	channel
+	stderr *tail
+	ended  chan struct{} // closed when the command has ended, and its stderr was read; exit may be read then
 	exit   error         // nil for status 0
 }
 
-// start runs a command. It blocks until the server has answered, or the connection is closed.
+// channel leads to a command's input and comes from its output.
+type channel interface {
+	io.ReadWriteCloser
+	CloseWrite() error
+}
+
 func (c *sshConn) start(command string) (*session, error) {
 	ch, reqs, err := c.OpenChannel("session", nil)
 	if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
@@ -83,8 +105,13 @@ func (c *sshConn) start(command string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Channel: ch, stderr: tail{limit: stderrKept}, said: make(chan struct{}), ended: make(chan struct{}), exit: errNoExit}
-	if !c.spawn(s.readStderr) || !c.spawn(func() { s.serve(reqs) }) {
+	s := &session{channel: ch, stderr: &tail{limit: stderrKept}, ended: make(chan struct{}), exit: errNoExit}
+	said := make(chan struct{}) // closed when all of stderr has been read
+	readStderr := func() {
+		defer close(said)
+		s.readStderr(ch.Stderr())
+	}
+	if !c.spawn(readStderr) || !c.spawn(func() { s.serve(reqs, said) }) {
 		return nil, net.ErrClosed
 	}
 	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{command}))
@@ -99,7 +126,7 @@ func (c *sshConn) start(command string) (*session, error) {
 }
 
 // serve notes how the command ends.
-func (s *session) serve(reqs <-chan *ssh.Request) {
+func (s *session) serve(reqs <-chan *ssh.Request, said <-chan struct{}) {
 	defer close(s.ended)
 	for req := range reqs {
 		switch req.Type {
@@ -123,13 +150,11 @@ func (s *session) serve(reqs <-chan *ssh.Request) {
 		}
 		req.Reply(false, nil)
 	}
-	<-s.said // it is read to its end when the channel is closed
+	<-said // it is read to its end when the channel is closed
 }
 
-func (s *session) readStderr() {
-	defer close(s.said)
+func (s *session) readStderr(r io.Reader) {
 	var buf [512]byte
-	r := s.Stderr()
 	for {
 		n, err := r.Read(buf[:])
 		if n > 0 {
@@ -154,9 +179,9 @@ func (s *session) wait(ctx context.Context) error {
 // runOutput bounds what Link.Run returns.
 const runOutput = 64 << 10
 
-// run runs a command without input and returns its output, standard error after
+// runOn runs a command without input and returns its output, standard error after
 // standard output.
-func (c *sshConn) run(ctx context.Context, command string) ([]byte, error) {
+func runOn(ctx context.Context, c conn, command string) ([]byte, error) {
 	type result struct {
 		out []byte
 		err error
@@ -190,9 +215,9 @@ func (c *sshConn) run(ctx context.Context, command string) ([]byte, error) {
 	}
 }
 
-// sshLink is a Link to an agent on another host.
-type sshLink struct {
-	conn   *sshConn
+// remoteLink is a Link to an agent on another host.
+type remoteLink struct {
+	conn   conn
 	agent  *session
 	rest   []byte // read ahead, behind the hail
 	place  place  // where gorun is on the host
@@ -201,7 +226,7 @@ type sshLink struct {
 	closed sync.Once
 }
 
-func (l *sshLink) Read(p []byte) (int, error) {
+func (l *remoteLink) Read(p []byte) (int, error) {
 	if len(l.rest) > 0 {
 		n := copy(p, l.rest)
 		if l.rest = l.rest[n:]; len(l.rest) == 0 {
@@ -212,23 +237,23 @@ func (l *sshLink) Read(p []byte) (int, error) {
 	return l.agent.Read(p)
 }
 
-func (l *sshLink) Write(p []byte) (int, error) { return l.agent.Write(p) }
+func (l *remoteLink) Write(p []byte) (int, error) { return l.agent.Write(p) }
 
-func (l *sshLink) Close() error {
+func (l *remoteLink) Close() error {
 	l.closed.Do(l.conn.close)
 	return nil
 }
 
-func (l *sshLink) Run(ctx context.Context, args ...string) ([]byte, error) {
+func (l *remoteLink) Run(ctx context.Context, args ...string) ([]byte, error) {
 	command, err := l.place.command(l.dialer, args)
 	if err != nil {
 		return nil, err
 	}
-	return l.conn.run(ctx, command)
+	return runOn(ctx, l.conn, command)
 }
 
-func (l *sshLink) Stderr() string { return l.agent.stderr.String() }
+func (l *remoteLink) Stderr() string { return l.agent.stderr.String() }
 
-func (l *sshLink) Timeline() []Phase { return l.phases }
+func (l *remoteLink) Timeline() []Phase { return l.phases }
 
-func (l *sshLink) Wait(ctx context.Context) error { return l.agent.wait(ctx) }
+func (l *remoteLink) Wait(ctx context.Context) error { return l.agent.wait(ctx) }

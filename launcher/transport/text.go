@@ -2,6 +2,7 @@ package transport
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"unicode"
@@ -37,6 +38,15 @@ func cleanLine(s string, n int) string {
 	return s
 }
 
+// cleanEnd is cleanLine that keeps the end.
+func cleanEnd(s string, n int) string {
+	s = cleanLine(s, math.MaxInt)
+	if len(s) > n {
+		s = "..." + strings.ToValidUTF8(s[len(s)-n:], "")
+	}
+	return s
+}
+
 // count is n things, with their number.
 func count(n int, thing string) string {
 	if n != 1 {
@@ -65,6 +75,15 @@ func (t *tail) Write(p []byte) (int, error) {
 	}
 	t.buf = append(t.buf, p...)
 	return n, nil
+}
+
+// take returns what is kept, cleaned, and keeps it no more.
+func (t *tail) take() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := clean(string(t.buf))
+	t.buf = t.buf[:0]
+	return text
 }
 
 // String returns what is kept, cleaned.

@@ -1,7 +1,7 @@
 // Package transport gives the head a byte stream to an agent on a host.
 //
-// Dial reaches a host by ssh, in this process (no ssh client is forked), or by a
-// pipe when the host is this machine, starts `gorun agent` there and returns a
+// Dial reaches a host by ssh, in this process (no ssh client is forked), by a command of
+// the user's, or by a pipe when the host is this machine, starts `gorun agent` there and returns a
 // Link positioned after the agent's hail (see wire.Hail). A host that lacks this
 // gorun binary is sent it once; it is kept there under the hash of its content.
 //
@@ -39,6 +39,16 @@ type Options struct {
 	// passphrase or for another host's installation does not count. While the binary is
 	// being sent it bounds the time without progress. 0: DefaultConnectTimeout.
 	ConnectTimeout time.Duration
+
+	// Rsh is the command that reaches hosts, instead of ssh in this process:
+	// "ssh -o BatchMode=yes {host}", "kubectl exec -i {host} --". It is split into words as
+	// by a shell, but none reads it. {host}, {user} and {port} are replaced by what the Host
+	// says; what it says and the command has no place for is an error, but for its name,
+	// which is appended. What is to be run goes to the end, or where {command} or {sh} is:
+	// as one word for a shell on the host, or as the words /bin/sh -c COMMAND; by default
+	// the latter for docker, kubectl and the like, else the former. Hosts that are this
+	// machine by their names are still local. "": none.
+	Rsh string
 
 	// AcceptNewHostKeys records the key of a host that known_hosts does not have
 	// instead of failing. A changed key is an error all the same.
@@ -78,7 +88,7 @@ type Link interface {
 	// after the agent has ended. Arguments may hold letters, digits and -_.:/=@%+, only.
 	Run(ctx context.Context, args ...string) ([]byte, error)
 
-	// Stderr returns the last 32 KiB that the agent, or the login shell before it,
+	// Stderr returns the last 32 KiB that the agent, or Options.Rsh after the agent's hail,
 	// wrote to standard error, cleaned of control characters.
 	Stderr() string
 
@@ -105,6 +115,8 @@ type Dialer struct {
 	log     *slog.Logger
 	slots   chan struct{}
 	world   world
+	rsh     *rsh // nil without Options.Rsh
+	fork    forker
 	config  func() (*sshConfig, error)
 	keys    *keyring
 	hosts   *hostKeys
@@ -112,7 +124,7 @@ type Dialer struct {
 	machine func() machine
 	dialTCP func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	agents sync.WaitGroup // local agents not yet reaped
+	children sync.WaitGroup // processes not yet reaped: local agents, and commands that lead to hosts
 
 	mu     sync.Mutex
 	unread []string // guarded by mu: files that cannot be read, and why
@@ -144,8 +156,15 @@ func New(opts Options) (*Dialer, error) {
 	if opts.JobID != "" && !goodJobID(opts.JobID) {
 		return nil, fmt.Errorf("job id %q: only letters, digits, dot, dash and underscore may be used", opts.JobID)
 	}
+	var command *rsh
+	if opts.Rsh != "" {
+		var err error
+		if command, err = parseRsh(opts.Rsh); err != nil {
+			return nil, fmt.Errorf("command to reach hosts by: %w", err)
+		}
+	}
 	fillOptions(&opts)
-	d := &Dialer{opts: opts, log: opts.Logger, slots: make(chan struct{}, opts.Fanout)}
+	d := &Dialer{opts: opts, log: opts.Logger, slots: make(chan struct{}, opts.Fanout), rsh: command}
 	d.world = newWorld(opts)
 	d.config = sync.OnceValues(func() (*sshConfig, error) { return loadConfig(opts, d.world, d.note) })
 	d.keys = newKeyring(opts)
@@ -191,9 +210,9 @@ func (d *Dialer) Dial(ctx context.Context, h hostfile.Host) (Link, error) {
 		return nil, err
 	}
 	defer a.end()
-	var conn *sshConn
+	var conn conn
 	if !local {
-		conn, local, err = a.reach()
+		conn, local, err = a.open()
 	}
 	var link Link
 	switch {
@@ -217,9 +236,9 @@ func (d *Dialer) Clean(ctx context.Context, h hostfile.Host) error {
 		return err
 	}
 	defer a.end()
-	var conn *sshConn
+	var conn conn
 	if !local {
-		conn, local, err = a.reach()
+		conn, local, err = a.open()
 	}
 	switch {
 	case err != nil:
@@ -249,10 +268,11 @@ func (d *Dialer) Close() {
 	d.keys.close()
 	d.ship.close()
 	done := make(chan struct{})
-	go func() { d.agents.Wait(); close(done) }()
+	go func() { d.children.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(localExit):
 		// Killing the agent would leave its ranks' children; it ends by itself.
 	}
+	d.fork.close()
 }
