@@ -63,6 +63,7 @@ type Job struct {
 	KeepGoing      bool          // a failed rank does not stop the others
 
 	AcceptNewHostKeys bool
+	Rsh               string // command that reaches hosts instead of ssh in this process, see transport.Options; "": none
 }
 
 // filled returns the job with defaults for the limits that may not be 0.

@@ -121,6 +121,7 @@ func (r *run) newDialer() (*transport.Dialer, error) {
 	return transport.New(transport.Options{
 		ConnectTimeout: job.ConnectTimeout, AcceptNewHostKeys: job.AcceptNewHostKeys, Home: io.Home, User: io.User,
 		AgentSocket: os.Getenv("SSH_AUTH_SOCK"), Prompt: io.Prompt, Self: io.Exe, JobID: r.id, Logger: log, Fanout: job.Fanout,
+		Rsh: job.Rsh,
 	})
 }
 

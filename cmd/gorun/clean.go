@@ -72,6 +72,7 @@ func (c *command) cleanHosts(ctx context.Context, o options, hosts []hostfile.Ho
 	home, user := c.account()
 	d, err := transport.New(transport.Options{
 		ConnectTimeout: o.connectTimeout, AcceptNewHostKeys: o.acceptNew, Fanout: o.fanout, Home: home, User: user,
+		Rsh:         o.rsh,
 		AgentSocket: c.env.get("SSH_AUTH_SOCK"), Prompt: tty.prompt(), Logger: logger(o.verbose, &c.console),
 	})
 	if err != nil {
@@ -105,7 +106,7 @@ func (c *command) cleanHosts(ctx context.Context, o options, hosts []hostfile.Ho
 
 // cleans reports whether gorun clean takes the flag of that name.
 func cleans(name string) bool {
-	return slices.Contains(strings.Fields("hostfile host exclude connect-timeout fanout accept-new-host-keys verbose help"), name)
+	return slices.Contains(strings.Fields("hostfile host exclude connect-timeout fanout accept-new-host-keys rsh verbose help"), name)
 }
 
 // parseClean reads the command line of gorun clean.

@@ -85,9 +85,11 @@ func errorCode(err error) int {
 	return exitTrouble
 }
 
+// is drops what errors.AsType has found.
+func is(_ any, ok bool) bool { return ok }
+
 // isUsage reports whether err is about what the user wrote.
 func isUsage(err error) bool {
-	is := func(_ any, ok bool) bool { return ok }
 	return is(errors.AsType[*usageError](err)) ||
 		is(errors.AsType[*hostfile.SyntaxError](err)) ||
 		is(errors.AsType[*envsync.SettingError](err)) ||

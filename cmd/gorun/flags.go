@@ -22,6 +22,7 @@ type options struct {
 	acceptNew       bool
 	fanout          int
 	connectTimeout  time.Duration
+	rsh             string // "": gorun's own ssh
 
 	settings []envsync.Setting // -x, -env and -genv as typed
 	envAll   bool
@@ -116,6 +117,10 @@ func (o *options) whereFlags() group {
 			words: "--accept-new-host-keys", value: yes(&o.acceptNew), key: "ssh.accept-new-host-keys",
 			text: `Trust hosts whose keys are not in the known_hosts files, and add them. A key that
 				has changed is an error nevertheless.`,
+		},
+		{
+			words: "--rsh", arg: "COMMAND", value: value(&o.rsh, rshCommand), key: "ssh.rsh",
+			text: `Reach hosts by this command instead of by gorun's own ssh; see OTHER REMOTE SHELLS.`,
 		},
 	}, `Without -hostfile and -H the ranks run on this machine, without ssh: one for each GPU or,
 		without GPUs, core; with -np up to 64. A host that is this machine, by its name or address

@@ -59,10 +59,26 @@ func hostHint(f launcher.HostFailure) (kind, hint string) {
 	if _, ok := errors.AsType[*transport.TimeoutError](f.Err); ok {
 		return "timeout", "--connect-timeout TIME waits for longer, -v shows how far each host came"
 	}
+	if e, ok := errors.AsType[*transport.HostError](f.Err); ok && len(e.Rsh) > 0 {
+		return "rsh", rshHint(e)
+	}
 	if e, ok := errors.AsType[*transport.ShellError](f.Err); ok && !e.Local {
 		return "shell", fmt.Sprintf("what does this print? ssh %s exec /bin/sh -c pwd", shellQuote(f.Host))
 	}
 	return "", ""
+}
+
+// rshHint says how to try whether --rsh passes on input and output, as it must.
+func rshHint(e *transport.HostError) string {
+	shell := is(errors.AsType[*transport.ShellError](e.Err))
+	if !shell && !is(errors.AsType[*transport.TimeoutError](e.Err)) {
+		return ""
+	}
+	var words []string
+	for _, w := range e.Rsh {
+		words = append(words, shellQuote(w))
+	}
+	return "does this print ok? echo ok | " + strings.Join(words, " ")
 }
 
 func hostKeyHint(host string, e *transport.HostKeyError) string {

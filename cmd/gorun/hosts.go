@@ -4,11 +4,24 @@ import (
 	"os"
 
 	"gorun/hostfile"
+	"gorun/launcher/transport"
 )
 
 // readHosts reads -hostfile, -H and --exclude; without the first two it is this machine,
-// no host.
+// no host. All of them can be reached by --rsh as far as can be said.
 func readHosts(o options, env environment) ([]hostfile.Host, error) {
+	hosts, err := chosenHosts(o, env)
+	if err != nil || o.rsh == "" {
+		return hosts, err
+	}
+	if err := transport.CheckRsh(o.rsh, hosts...); err != nil {
+		return nil, &usageError{"--rsh: " + err.Error(), []string{"{user} and {port} stand for what the hostfile says, as in --rsh 'ssh -p {port} {user}@{host}'"}}
+	}
+	return hosts, nil
+}
+
+// chosenHosts are those of -hostfile and -H without those of --exclude.
+func chosenHosts(o options, env environment) ([]hostfile.Host, error) {
 	hosts, err := namedHosts(o, env)
 	if err != nil {
 		return nil, err

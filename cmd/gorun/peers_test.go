@@ -11,9 +11,13 @@ import (
 // flagWord finds flags in text: a dash or two, then a letter, not inside a word.
 var flagWord = regexp.MustCompile(`(^|[\s"'(,])(--?[A-Za-z][A-Za-z-]*)`)
 
+// rshLine finds examples of --rsh, in which the flags are another command's.
+var rshLine = regexp.MustCompile(`[a-z]+ [^'\n]*\{host\}[^'\n]*`)
+
 // flagsIn returns the flags that text names, without dashes.
 func flagsIn(text string) []string {
 	var words []string
+	text = rshLine.ReplaceAllString(text, "")
 	for _, m := range flagWord.FindAllStringSubmatch(text, -1) {
 		words = append(words, strings.TrimLeft(m[2], "-"))
 	}

@@ -203,6 +203,6 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 		Env: o.policy(c.env), Dir: dir, Backend: o.backend, Interface: o.iface,
 		Stdin: o.stdin, Tag: o.tag, Stamp: o.stamp, OutputDir: absolutePattern(dir, o.outputDir),
 		Timeout: o.timeout, Grace: o.grace, ConnectTimeout: o.connectTimeout, LostAfter: o.lostAfter,
-		Fanout: o.fanout, KeepGoing: o.keepGoing, AcceptNewHostKeys: o.acceptNew,
+		Fanout: o.fanout, KeepGoing: o.keepGoing, AcceptNewHostKeys: o.acceptNew, Rsh: o.rsh,
 	}, err
 }

@@ -13,6 +13,7 @@ import (
 	"gorun/envsync"
 	"gorun/launcher"
 	"gorun/launcher/output"
+	"gorun/launcher/transport"
 )
 
 // once is the value of a flag that says one thing: it may be repeated only with an
@@ -64,6 +65,14 @@ func (v *settings) Set(s string) error {
 
 func (v *settings) String() string { return "" }
 func (v *settings) Type() string   { return "setting" }
+
+// rshCommand reads --rsh.
+func rshCommand(s string) (string, error) {
+	if err := transport.CheckRsh(s); err != nil {
+		return "", &usageError{err.Error(), []string{"write it as in --rsh 'ssh -o BatchMode=yes {host}' or --rsh 'kubectl exec -i {host} --'"}}
+	}
+	return s, nil
+}
 
 func boolean(s string) (bool, error) {
 	b, err := strconv.ParseBool(s)

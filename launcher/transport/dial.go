@@ -22,7 +22,7 @@ type attempt struct {
 	d      *Dialer
 	host   hostfile.Host
 	s      *settings // nil for a host that is plainly local, and by Options.Rsh
-	rsh    []string  // by Options.Rsh: what runs pwd on the host
+	rsh    []string  // by Options.Rsh: what runs cat on the host
 	caller context.Context
 	ctx    context.Context // ends with the caller's, or with errBudget
 	cancel context.CancelCauseFunc

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +18,7 @@ import (
 type HostError struct {
 	Host   string   // as the user wrote it
 	Addr   string   // user@host:port that was dialled, "" for a local host
-	Rsh    []string // by Options.Rsh: the words that run pwd on the host
+	Rsh    []string // by Options.Rsh: the words that run cat on the host
 	Phase  string   // the Phase in which it failed
 	Tries  int      // connections attempted
 	Unused []string // ssh_config directives that apply to the host and that gorun does not use, with file and line
@@ -32,8 +31,8 @@ func (e *HostError) Error() string {
 	if e.Addr != "" {
 		s = "ssh " + cleanLine(e.Addr, 200) + ": " + s
 	}
-	if len(e.Rsh) > 0 {
-		s = "--rsh " + cleanLine(filepath.Base(e.Rsh[0]), 100) + ": " + s
+	if name := rshName(e.Rsh); name != "" {
+		s = "--rsh " + name + ": " + s
 	}
 	if len(e.Unread) > 0 {
 		s += " (not read: " + strings.Join(e.Unread, "; ") + ")"

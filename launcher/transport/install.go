@@ -172,7 +172,7 @@ func (a *attempt) converse(conn conn, bin *binary, nonce, command string) (*remo
 	if text := s.stderr.take(); text != "" {
 		a.d.log.Info("printed to standard error before the agent spoke", "host", a.host.Name, "text", text)
 	}
-	return &remoteLink{conn: conn, agent: s, rest: t.sc.rest(), place: t.place, dialer: a.d}, nil
+	return &remoteLink{conn: conn, agent: s, rest: t.sc.rest(), rsh: rshName(a.rsh), place: t.place, dialer: a.d}, nil
 }
 
 // run answers the script until the agent hails.
@@ -258,7 +258,6 @@ func (t *talk) answer(line string) error {
 		return err
 	}
 	t.a.leave() // what follows costs no key exchange
-	t.a.trail.mark("install")
 	switch {
 	case n.kind == "tmp": // no help to others
 		t.release()
@@ -278,6 +277,7 @@ func (t *talk) answer(line string) error {
 // first answers the first request of a host: the first of all hosts is sent the
 // binary, others wait for it and look again, for their homes may be the same.
 func (t *talk) first() error {
+	t.a.trail.mark("install")
 	first, done := t.a.d.ship.lead()
 	if first {
 		t.lead, t.sent = done, true
@@ -317,6 +317,7 @@ func (t *talk) send() error {
 	if t.sends++; t.sends > len(placeDirs) {
 		return errors.New("the host asks for gorun's binary again and again")
 	}
+	t.a.trail.mark("install")
 	t.a.d.log.Info("installing gorun", "host", t.a.host.Name, "bytes", t.bin.size)
 	t.say("send")
 	t.left = t.bin.size

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -117,7 +118,7 @@ func (a *attempt) open() (c conn, local bool, err error) {
 
 // command is a connection by Options.Rsh. Nothing is started yet.
 func (a *attempt) command() (conn, error) {
-	argv, err := a.d.rsh.argv(a.host, "pwd")
+	argv, err := a.d.rsh.argv(a.host, "cat")
 	if err != nil {
 		return nil, err
 	}
@@ -129,4 +130,12 @@ func (a *attempt) command() (conn, error) {
 	a.trail.mark("connect")
 	a.d.log.Info("reaching by --rsh", "host", a.host.Name, "example", strings.Join(argv, " "))
 	return &commandConn{d: a.d, host: a.host, over: make(chan struct{})}, nil
+}
+
+// rshName is what a command line is called in messages, "" if there is none.
+func rshName(argv []string) string {
+	if len(argv) == 0 {
+		return ""
+	}
+	return cleanLine(filepath.Base(argv[0]), 100)
 }

@@ -38,7 +38,7 @@ func CheckRsh(line string, hosts ...hostfile.Host) error {
 		if here.is(h) {
 			continue
 		}
-		if _, err := r.argv(h, "pwd"); err != nil {
+		if _, err := r.argv(h, "cat"); err != nil {
 			return fmt.Errorf("%s: %w", h.Name, err)
 		}
 	}
@@ -192,6 +192,9 @@ func splitWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
 	begun := false // also an empty word, if quoted
+	if strings.IndexByte(line, 0) >= 0 {
+		return nil, errors.New("it holds a NUL byte")
+	}
 	for i := 0; i < len(line); i++ {
 		c := line[i]
 		switch {
@@ -213,8 +216,6 @@ func splitWords(line string) ([]string, error) {
 			word.WriteByte(line[i])
 		case c == '\\':
 			return nil, errors.New(`it ends in \`)
-		case c == 0:
-			return nil, errors.New("it holds a NUL byte")
 		case strings.IndexByte("$`|&;<>()*?", c) >= 0 || strings.IndexByte("~#", c) >= 0 && !begun:
 			return nil, fmt.Errorf("%q: no shell reads this line; put the character in single quotes, or the line into a script", c)
 		default:
@@ -237,8 +238,6 @@ func quoted(word *strings.Builder, text string) (int, error) {
 		switch {
 		case c == quote:
 			return i + 1, nil
-		case c == 0:
-			return 0, errors.New("it holds a NUL byte")
 		case quote == '"' && (c == '$' || c == '`'):
 			return 0, fmt.Errorf("%q: no shell reads this line; put the character in single quotes, or the line into a script", c)
 		case quote == '"' && c == '\\' && i+1 < len(text) && strings.IndexByte("$`\"\\", text[i+1]) >= 0:

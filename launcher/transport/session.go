@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -222,6 +223,7 @@ type remoteLink struct {
 	rest   []byte // read ahead, behind the hail
 	place  place  // where gorun is on the host
 	dialer *Dialer
+	rsh    string // by Options.Rsh: the name of the command whose end is told for the agent's
 	phases []Phase
 	closed sync.Once
 }
@@ -256,4 +258,10 @@ func (l *remoteLink) Stderr() string { return l.agent.stderr.String() }
 
 func (l *remoteLink) Timeline() []Phase { return l.phases }
 
-func (l *remoteLink) Wait(ctx context.Context) error { return l.agent.wait(ctx) }
+func (l *remoteLink) Wait(ctx context.Context) error {
+	err := l.agent.wait(ctx)
+	if err != nil && l.rsh != "" {
+		return fmt.Errorf("--rsh %s: %w", l.rsh, err)
+	}
+	return err
+}
