@@ -46,3 +46,35 @@ func TestProgramMissing(t *testing.T) {
 		t.Errorf("rank 0 was started: %q", e.stdout)
 	}
 }
+
+func TestMapping(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	file := hostfile(t, nodes, "slots=2")
+	say := sayPlace + `; echo ompi $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_LOCAL_RANK $OMPI_COMM_WORLD_NODE_RANK $OMPI_COMM_WORLD_LOCAL_SIZE $NODE_RANK $LOCAL_WORLD_SIZE >&2`
+	tests := []struct {
+		name, args string
+		want       []place
+	}{
+		{"by-node", "-np 3 --map-by node", []place{{0, 3, 0, 2, 0, nodes[0]}, {1, 3, 0, 1, 1, nodes[1]}, {2, 3, 1, 2, 0, nodes[0]}}},
+		{"by-node-ranked-by-slot", "-bynode --rank-by slot -np 3", []place{{0, 3, 0, 2, 0, nodes[0]}, {1, 3, 1, 2, 0, nodes[0]}, {2, 3, 0, 1, 1, nodes[1]}}},
+		{"per-host", "--map-by ppr:1:node", []place{{0, 2, 0, 1, 0, nodes[0]}, {1, 2, 0, 1, 1, nodes[1]}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := gorun(t, sh(append([]string{"-v", "-hostfile", file}, strings.Fields(tt.args)...), say))
+			e.want(t, 0)
+			if got := places(t, e.stdout); fmt.Sprint(got) != fmt.Sprint(tt.want) {
+				t.Errorf("got %v; want %v", got, tt.want)
+			}
+			for _, p := range tt.want {
+				if want := fmt.Sprintf("ompi %d %d %d %d %d %d\n", p.rank, p.local, p.local, p.localSize, p.node, p.localSize); !strings.Contains(e.stderr, want) {
+					t.Errorf("no %q in %q", want, e.stderr)
+				}
+			}
+			if told := strings.Contains(e.stderr, "not numbered host by host"); told != (tt.name == "by-node") {
+				t.Errorf("told that ranks are not host by host: %v", told)
+			}
+		})
+	}
+}

@@ -30,6 +30,9 @@ func (r *run) place() {
 	if site.ports[layout.Ranks[0].Host] == 0 {
 		r.note("warn", fmt.Sprintf("%s has no free port for MASTER_PORT, which is not set", r.hosts[layout.Ranks[0].Host].spec.Name))
 	}
+	if !layout.contiguous() {
+		r.note("info", "ranks are not numbered host by host: RANK is not GROUP_RANK * LOCAL_WORLD_SIZE + LOCAL_RANK")
+	}
 	r.step(event{planned: &layout})
 	p := &planner{job: r.job, id: r.id, secret: r.secret, site: site, env: r.env}
 	p.lay(layout)

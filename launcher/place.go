@@ -44,6 +44,16 @@ func (l Layout) Hosts() []int {
 	return hosts
 }
 
+// contiguous reports whether the ranks of each host follow each other.
+func (l Layout) contiguous() bool {
+	for rank, p := range l.Ranks {
+		if p.Local > 0 && l.Ranks[rank-1].Host != p.Host {
+			return false
+		}
+	}
+	return true
+}
+
 // Order is how ranks follow each other over the hosts.
 type Order string
 

@@ -301,3 +301,22 @@ func checkLayout(t *testing.T, job Job, offers []Offer, l Layout) {
 		}
 	}
 }
+
+func TestContiguous(t *testing.T) {
+	tests := []struct {
+		job  Job
+		want bool
+	}{
+		{jobOf(4), true},
+		{Job{Apps: appsOf(2), MapBy: ByNode}, true},
+		{Job{Apps: appsOf(3), MapBy: ByNode}, false},
+		{Job{Apps: appsOf(4), MapBy: ByNode, RankBy: BySlot}, true},
+		{Job{Apps: appsOf(3, 3), Oversubscribe: true}, false},
+	}
+	for _, tt := range tests {
+		l, err := tt.job.Place(offersOf(2, 2))
+		if got := l.contiguous(); err != nil || got != tt.want {
+			t.Errorf("%+v: got %v, %v; want %v", l, got, err, tt.want)
+		}
+	}
+}

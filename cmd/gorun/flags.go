@@ -17,6 +17,9 @@ type options struct {
 	hostfile, hosts string // "": not given
 	exclude         string
 	wdir            string
+	mapBy           mapping
+	bySlot, byNode  bool
+	rankBy          launcher.Order // "": not given
 	oversubscribe   bool
 	iface           string
 	acceptNew       bool
@@ -95,6 +98,27 @@ func (o *options) whereFlags() group {
 		{
 			words: "-ppn -npernode -N", arg: "N", value: value(&o.ppn, ranks), key: "ppn",
 			text: `Number of ranks on each host; with several programs, of each of them.`,
+		},
+		{
+			words: "--map-by -mapby", arg: "HOW", value: value(&o.mapBy, parseMapping), complete: "slot node ppr:1:node", key: "map-by",
+			text: `Which hosts get the ranks. With *slot*, the default, a host is filled before the next one
+				gets a rank; with *node* the hosts get a rank in turn; ppr:2:node is the same as -ppn 2.
+				As in mpirun, modifiers may follow after a colon: OVERSUBSCRIBE, NOOVERSUBSCRIBE. With
+				several programs, one is laid out after the other. With -v gorun says when ranks are not
+				numbered host by host, which some programs take for granted.`,
+		},
+		{
+			words: "-bynode", value: yes(&o.byNode),
+			text: `The same as --map-by node.`,
+		},
+		{
+			words: "-byslot", value: yes(&o.bySlot),
+			text: `The same as --map-by slot.`,
+		},
+		{
+			words: "--rank-by -rankby", arg: "HOW", value: value(&o.rankBy, parseRanking), complete: "slot node", key: "rank-by",
+			text: `How the ranks are numbered: host by host with *slot*, from host to host in turn with
+				*node*. The default is as they are mapped.`,
 		},
 		{
 			words: "--oversubscribe", value: yes(&o.oversubscribe), key: "oversubscribe",
@@ -262,7 +286,8 @@ func parseOptions(args []string) (options, error) {
 	if err != nil || o.informs() {
 		return o, err
 	}
-	return o, o.check()
+	err = o.check()
+	return o, err
 }
 
 // informs reports whether gorun is asked about itself, and starts nothing.

@@ -28,7 +28,7 @@ func TestPeersFlagsGetAnAnswer(t *testing.T) {
 	tests := map[string]struct{ flags, hint string }{
 		"open-mpi":   {"--mca -mca --prtemca --gmca", "OMPI_MCA_"},
 		"binding":    {"--bind-to -bind-to --cpu-bind --report-bindings --bindto", "numactl"},
-		"mapping":    {"--map-by -map-by --mapby --rank-by -m --distribution", "host by host"},
+		"mapping":    {"-m --distribution --rankfile -rf", "host by host"},
 		"per-node":   {"--nproc-per-node --nproc_per_node -perhost --ntasks-per-node --num_gpus", "-ppn"},
 		"one-each":   {"-pernode --pernode", "-ppn 1"},
 		"hosts":      {"-hostlist -w --nodelist", "-H "},

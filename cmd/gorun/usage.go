@@ -36,11 +36,13 @@ func badValue(u, first use, err error) error {
 	return &usageError{fmt.Sprintf("%s: %v", u.typed, err), nil}
 }
 
-// check finds what is wrong with o before anything is done: slips of the pen first,
+// check settles o, and finds what is wrong with it before anything is done: slips of the pen first,
 // as they explain what is wrong otherwise.
 func (o *options) check() error {
-	if err := o.checkSettings(); err != nil {
-		return err
+	for _, check := range []func() error{o.settle, o.checkSettings} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	for _, p := range o.programs() {
 		for _, check := range []func() error{p.checkSettings, p.checkHosts, p.checkProgram} {
