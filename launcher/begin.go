@@ -33,14 +33,24 @@ func (r *run) place() {
 	if !layout.contiguous() {
 		r.note("info", "ranks are not numbered host by host: RANK is not GROUP_RANK * LOCAL_WORLD_SIZE + LOCAL_RANK")
 	}
+	r.planner = &planner{job: r.job, id: r.id, secret: r.secret, site: site, env: r.env, cargo: r.cargo}
+	r.planner.lay(layout)
+	if r.staging != nil {
+		r.staging.layout, r.staging.nodes, r.staging.site = layout, r.planner.node, site
+	}
 	r.step(event{planned: &layout})
-	p := &planner{job: r.job, id: r.id, secret: r.secret, site: site, env: r.env}
-	p.lay(layout)
+	if r.staging == nil {
+		r.sendPlans()
+	}
+}
+
+// sendPlans tells each host what it is to run.
+func (r *run) sendPlans() {
 	for _, h := range r.hosts {
-		if layout.Count[h.index] == 0 {
+		if r.planner.layout.Count[h.index] == 0 {
 			continue
 		}
-		if err := h.send.SendMessage(wire.Message{Plan: p.plan(h.index)}); err != nil {
+		if err := h.send.SendMessage(wire.Message{Plan: r.planner.plan(h.index)}); err != nil {
 			r.step(event{planErr: fmt.Errorf("plan of %s: %w", h.spec.Name, err)})
 			return
 		}

@@ -37,6 +37,10 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	if _, err := job.files(decidedAtLaunch, layout, func(i int) string { return hosts[i].Name }); err != nil {
 		return err
 	}
+	cargo, err := loadCargo(job, job.Dir)
+	if err != nil {
+		return err
+	}
 	p := &planner{job: job, id: strings.Repeat("0", 16), env: env}
 	p.lay(layout)
 	for range hosts {
@@ -49,6 +53,7 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	}
 	printLayout(w, job, hosts, p)
 	printHosts(w, hosts)
+	printCargo(w, cargo)
 	printEnv(w, p)
 	return nil
 }
@@ -90,6 +95,21 @@ func printLayout(w io.Writer, job Job, hosts []hostfile.Host, p *planner) {
 		if a.Dir != "" && a.Dir != job.Dir {
 			fmt.Fprintf(w, "working directory of %s: %s\n", a.text(), quoteArg(a.Dir))
 		}
+	}
+}
+
+// printCargo lists what is brought to the hosts.
+func printCargo(w io.Writer, c *cargo) {
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nfor every host, %s:\n", sizeText(c.size()))
+	for _, f := range c.files {
+		size := sizeText(f.size)
+		if f.empty {
+			size = "empty directory"
+		}
+		fmt.Fprintf(w, "  %s  (%s, %s)\n", quoteArg(f.name), quoteArg(f.path), size)
 	}
 }
 

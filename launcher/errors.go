@@ -66,6 +66,8 @@ type PrepareFailure struct {
 	Rank int
 	Code int
 	Text string
+
+	Files bool // it is about files that were to be brought there
 }
 
 func (e *PrepareError) Error() string {

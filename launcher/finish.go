@@ -18,6 +18,9 @@ func (r *run) finish(ctx context.Context) {
 		<-h.ended
 	}
 	r.aside.Wait()
+	if r.staging != nil {
+		r.staging.close()
+	}
 	if r.stdin != nil {
 		r.stdin.close()
 	}

@@ -122,8 +122,12 @@ func (r *run) output(h *host, f wire.Frame) error {
 	return nil
 }
 
-// stdinCredit lets more of stdin go to one of the host's ranks.
+// stdinCredit lets more of stdin go to one of the host's ranks, or of files to the host.
 func (r *run) stdinCredit(h *host, f wire.Frame) error {
+	if k := h.courier.Load(); k != nil && f.Stream == wire.FileStream && wire.CreditOf(f) <= maxContent {
+		k.grant(wire.CreditOf(f))
+		return nil
+	}
 	p := r.placed.Load() // before r.stdin, which is set before it
 	rank, which := wire.SplitStream(f.Stream)
 	if !p.has(h.index, rank) || which != wire.In || r.stdin == nil {
@@ -159,6 +163,8 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 		return nil
 	case m.Exited != nil:
 		return checkExited(p, h.index, m.Exited)
+	case ofFiles(m):
+		return r.staging.check(h, m)
 	case m.Done != nil:
 		for _, rank := range m.Done.Killed {
 			if !p.has(h.index, rank) {
@@ -168,6 +174,11 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 		return nil
 	}
 	return errors.New("a message that agents do not send then")
+}
+
+// ofFiles reports whether a host speaks of files that are brought to it.
+func ofFiles(m wire.Message) bool {
+	return m.Have != nil || m.Seen != nil || m.Want != nil || m.Got != nil || m.Staged != nil
 }
 
 func checkExited(p *placement, host int, x *wire.Exited) error {
@@ -189,6 +200,9 @@ func (r *run) message(h *host, m wire.Message) {
 		return
 	case m.Prepared != nil:
 		r.nameTwins(m.Prepared.Failures)
+	case ofFiles(m):
+		r.staging.message(h, m)
+		return
 	case m.Exited != nil && r.stdin != nil:
 		r.stdin.forget(m.Exited.Rank)
 	case m.Started != nil && r.io.Verbose:

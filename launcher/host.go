@@ -32,17 +32,19 @@ type host struct {
 	send  *wire.Sender
 	hello *wire.Hello
 
-	heard   atomic.Int64  // when a frame last came, as time since the run began
-	dropped atomic.Bool   // the loop is done with this host: its end is no news
-	eof     atomic.Bool   // its stream has ended
-	sawDone bool          // its agent has said Done; owned by serve
-	logs    int           // lines for the user that its agent has sent; owned by serve
-	said    bool          // its silence has been reported; owned by the loop
-	startAt time.Duration // when Start was sent, since the ranks' start; owned by the loop
+	heard   atomic.Int64            // when a frame last came, as time since the run began
+	dropped atomic.Bool             // the loop is done with this host: its end is no news
+	eof     atomic.Bool             // its stream has ended
+	sawDone bool                    // its agent has said Done; owned by serve
+	courier atomic.Pointer[courier] // brings it files; nil before it is told of any
+	spoke   map[string]bool         // what it has said that is said once; owned by serve
+	logs    int                     // lines for the user that its agent has sent; owned by serve
+	said    bool                    // its silence has been reported; owned by the loop
+	startAt time.Duration           // when Start was sent, since the ranks' start; owned by the loop
 }
 
 func newHost(index int, spec hostfile.Host) *host {
-	h := &host{index: index, spec: spec, ended: make(chan struct{})}
+	h := &host{index: index, spec: spec, ended: make(chan struct{}), spoke: map[string]bool{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
 }
@@ -187,6 +189,13 @@ func (h *host) stderr(s sink) string {
 	begin := strings.Join(lines[:min(len(lines), 2)], "\n")
 	begin = strings.ToValidUTF8(begin[:min(len(begin), most)], "")
 	return fmt.Sprintf(" (its stderr begins: %q; -v shows all)", begin)
+}
+
+// once reports whether the host says that word for the first time.
+func (h *host) once(word string) bool {
+	first := !h.spoke[word]
+	h.spoke[word] = true
+	return first
 }
 
 // drop lets the host go. An agent that has said Done ends by itself; wait bounds how

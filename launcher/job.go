@@ -46,9 +46,12 @@ type Job struct {
 	RankBy        Order           // how the ranks of an App are numbered; "": as MapBy
 
 	Env       envsync.Policy
-	Dir       string // working directory of every rank whose App names none; absolute
+	Dir       string // working directory of every rank whose App names none, unless it lacks what is sent; absolute
 	Backend   string // GORUN_BACKEND
 	Interface string // network interface whose address ranks use; "": chosen per host
+
+	Bcast   bool     // the programs of Apps are sent to the hosts
+	Preload []string // files and directories that are sent, too; as all names here they count from Dir
 
 	Stdin     int    // a rank, StdinNone or StdinAll
 	Tag       bool   // prefix every line with [rank host]

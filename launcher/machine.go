@@ -13,11 +13,12 @@ import (
 // phase is where a job stands. It only moves down this list; failures skip ahead to
 // phaseStopping, or to phaseOver when no agent is left to be stopped.
 //
-//	connecting ──all up──► preparing ──all prepared──► running ──all ranks ended──► stopping ──all done──► over
+//	connecting ──all up──► [staging ──all have the files──►] preparing ──all prepared──► running ──all ranks ended──► stopping ──all done──► over
 type phase string
 
 const (
 	phaseConnecting phase = "connecting" // hosts are dialled; hellos come in
+	phaseStaging    phase = "staging"    // files are brought to the hosts, if the job has any
 	phasePreparing  phase = "preparing"  // plans are out
 	phaseRunning    phase = "running"    // start is out
 	phaseStopping   phase = "stopping"   // stop is out; agents clean up
@@ -29,7 +30,8 @@ type hostState string
 
 const (
 	hostDialing  hostState = "dialing"
-	hostUp       hostState = "up" // its hello is in
+	hostUp       hostState = "up"     // its hello is in
+	hostStaged   hostState = "staged" // the job's files are there
 	hostPrepared hostState = "prepared"
 	hostStarted  hostState = "started"
 	hostDone     hostState = "done" // nothing of the job is left there
@@ -46,6 +48,7 @@ type event struct {
 	failed   error // the host could not be reached
 	planned  *Layout
 	planErr  error
+	unstaged []PrepareFailure // why files cannot be brought to hosts
 	prepared *wire.Prepared
 	started  *wire.Started
 	exited   *wire.Exited
@@ -55,6 +58,8 @@ type event struct {
 	silent   time.Duration // since the host was last heard
 	signal   syscall.Signal
 	timeout  bool // the job's own limit has passed
+	staged   bool // the host has the job's files
+	moved    bool // they have come a bit further, somewhere
 	deadline bool // the wait of the current phase has passed
 	stdout   bool // stdout or stderr was closed by its reader
 }
@@ -71,7 +76,9 @@ type sweptEvent struct{ err error }
 // action is one thing to be done. Exactly one field beside host is set.
 type action struct {
 	host    int
-	plan    bool          // all hosts are up: place, build the plans
+	plan    bool          // all hosts are up: place, build the plans, and send them if no files go before
+	stage   bool          // bring the job's files to the hosts
+	prepare bool          // they are there: send the plans
 	send    *wire.Message // to host
 	drop    bool          // close host's link
 	sweep   bool          // start the sweep of host
@@ -98,6 +105,7 @@ type machine struct {
 	keepGoing    bool
 	waits        waits
 
+	staged   bool // no files are to be brought to the hosts, or all have them
 	begun    bool // Start is out: ranks may run
 	stopping bool // Stop is out: no new phase begins
 	killing  bool // and it gave no grace
@@ -122,7 +130,7 @@ type machineHost struct {
 
 // newMachine is a machine for a job on the named hosts, which are being dialled.
 func newMachine(names []string, job Job, w waits) *machine {
-	m := &machine{phase: phaseConnecting, grace: job.Grace, prepareLimit: job.ConnectTimeout, keepGoing: job.KeepGoing, waits: w}
+	m := &machine{phase: phaseConnecting, grace: job.Grace, prepareLimit: job.ConnectTimeout, keepGoing: job.KeepGoing, waits: w, staged: !job.ships()}
 	for _, n := range names {
 		m.hosts = append(m.hosts, machineHost{name: n, state: hostDialing})
 	}
@@ -145,6 +153,12 @@ func (m *machine) step(e event) []action {
 	case e.planErr != nil:
 		m.planErr = e.planErr
 		out = m.stop()
+	case e.staged:
+		m.hostStaged(e.host)
+	case e.unstaged != nil:
+		out = m.cannotStage(e.unstaged)
+	case e.moved:
+		out = m.stagingMoves()
 	case e.prepared != nil:
 		m.hostPrepared(e.host, e.prepared)
 	case e.started != nil:
@@ -184,7 +198,10 @@ func (m *machine) settle(out []action) []action {
 		}
 		m.phase = phasePreparing
 		out = append(out, action{timer: m.prepareLimit}, action{plan: true})
-	case m.phase == phasePreparing && !m.stopping && len(m.ranks) > 0 && m.none(hostUp):
+	case m.phase == phaseStaging && !m.stopping && m.none(hostUp):
+		m.phase, m.staged = phasePreparing, true
+		out = append(out, action{timer: m.prepareLimit}, action{prepare: true})
+	case m.phase == phasePreparing && !m.stopping && len(m.ranks) > 0 && m.none(hostUp, hostStaged):
 		if len(m.prepare) > 0 {
 			out = append(out, m.stop()...)
 			break
@@ -195,7 +212,7 @@ func (m *machine) settle(out []action) []action {
 	case m.phase == phaseRunning && m.ended == len(m.ranks):
 		out = append(out, m.stop()...)
 	}
-	if m.phase == phaseStopping && m.none(hostDialing, hostUp, hostPrepared, hostStarted, hostSweeping) {
+	if m.phase == phaseStopping && m.none(hostDialing, hostUp, hostStaged, hostPrepared, hostStarted, hostSweeping) {
 		m.phase = phaseOver
 	}
 	return out
@@ -208,7 +225,7 @@ func (m *machine) none(states ...hostState) bool {
 // live reports whether an agent is expected to read what is sent to host i.
 func (m *machine) live(i int) bool {
 	s := m.hosts[i].state
-	return s == hostUp || s == hostPrepared || s == hostStarted
+	return s == hostUp || s == hostStaged || s == hostPrepared || s == hostStarted
 }
 
 func (m *machine) toAll(msg wire.Message) []action {
@@ -255,11 +272,38 @@ func (m *machine) place(l Layout) []action {
 			out = append(out, action{host: i, send: &wire.Message{Stop: &wire.Stop{}}}, action{host: i, drop: true})
 		}
 	}
+	if !m.staged && m.phase == phasePreparing {
+		m.phase = phaseStaging
+		out = append(out, action{timer: m.waits.stage}, action{stage: true})
+	}
 	return out
 }
 
+// hostStaged: files come before the plan, and once.
+func (m *machine) hostStaged(i int) {
+	if m.phase == phaseStaging && m.hosts[i].state == hostUp {
+		m.hosts[i].state = hostStaged
+	}
+}
+
+func (m *machine) cannotStage(why []PrepareFailure) []action {
+	if m.phase != phaseStaging || m.stopping {
+		return nil
+	}
+	m.prepare = append(m.prepare, why...)
+	return m.stop()
+}
+
+// stagingMoves puts the deadline off: how long files take nobody knows beforehand.
+func (m *machine) stagingMoves() []action {
+	if m.phase != phaseStaging || m.stopping {
+		return nil
+	}
+	return []action{{timer: m.waits.stage}}
+}
+
 func (m *machine) hostPrepared(i int, p *wire.Prepared) {
-	if m.hosts[i].state != hostUp || len(m.ranks) == 0 {
+	if s := m.hosts[i].state; s != hostUp && s != hostStaged || len(m.ranks) == 0 || m.phase == phaseStaging {
 		return // it cannot be prepared twice, or without a plan
 	}
 	m.hosts[i].state = hostPrepared

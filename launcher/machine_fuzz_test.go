@@ -47,7 +47,7 @@ type game struct {
 }
 
 func newGame(t *testing.T, flags byte) *game {
-	job := Job{Grace: time.Duration(flags&3) * time.Second, ConnectTimeout: time.Second, KeepGoing: flags&4 != 0}
+	job := Job{Grace: time.Duration(flags&3) * time.Second, ConnectTimeout: time.Second, KeepGoing: flags&4 != 0, Bcast: flags&8 != 0}
 	g := &game{t: t, m: newMachine([]string{"a", "b", "c"}, job, defaultWaits())}
 	for i := range g.grace {
 		g.grace[i] = time.Hour
@@ -58,7 +58,7 @@ func newGame(t *testing.T, flags byte) *game {
 func (g *game) event(kind, arg byte) event {
 	host, n := int(arg%3), int(arg/3)
 	e := event{host: host}
-	switch kind % 18 {
+	switch kind % 21 {
 	case 0, 1:
 		e.up = &wire.Hello{Cores: 1}
 	case 2:
@@ -93,6 +93,13 @@ func (g *game) event(kind, arg byte) event {
 			break
 		}
 		e.deadline = true
+	case 18, 19:
+		e.staged = true
+	case 20:
+		e.moved = true
+		if n%4 == 0 {
+			e.moved, e.unstaged = false, []PrepareFailure{{Rank: -1, Code: codeOurs}}
+		}
 	}
 	return e
 }
@@ -130,6 +137,10 @@ func (g *game) check(a action) {
 		}
 		l := evenly(counts...)
 		g.play(event{planned: &l})
+	case a.stage || a.prepare:
+		if g.started || g.m.stopping {
+			g.fail("files or plans behind the start or the stop")
+		}
 	case a.drop:
 		g.dropped[a.host] = true
 	case a.sweep:

@@ -72,18 +72,20 @@ type scripted struct {
 func (s *scripted) line(line string) []string {
 	f := strings.Fields(line)
 	switch f[0] {
-	case "hosts": // hosts NAME... [keep-going] [no-grace]
-		keep, grace := false, 6*time.Second
+	case "hosts": // hosts NAME... [keep-going] [no-grace] [files]
+		keep, grace, files := false, 6*time.Second, false
 		for ; ; f = f[:len(f)-1] {
 			if last := f[len(f)-1]; last == "keep-going" {
 				keep = true
 			} else if last == "no-grace" {
 				grace = 0
+			} else if last == "files" {
+				files = true
 			} else {
 				break
 			}
 		}
-		s.m = newMachine(f[1:], Job{Grace: grace, ConnectTimeout: 20 * time.Second, KeepGoing: keep}, defaultWaits())
+		s.m = newMachine(f[1:], Job{Grace: grace, ConnectTimeout: 20 * time.Second, KeepGoing: keep, Bcast: files}, defaultWaits())
 		return nil
 	case "result":
 		return s.result()
@@ -111,8 +113,8 @@ func (s *scripted) host(name string) int {
 
 // event reads: up H | failed H WHY | placed N... | planfail WHY | prepared H [RANK:CODE:TEXT] |
 // started H | exited RANK [code=N] [signal=N] [at=D] [text=T] [bystop] [host=H] | done H [killed=N] [left=T] |
-// lost H WHY | died H WHY | swept H [WHY] | silent H D | signal NAME | timeout | deadline | stdout
-// Times of ranks are since their start; "hosts" may end in keep-going and no-grace.
+// moved | staged H | unstaged H WHY | lost H WHY | died H WHY | swept H [WHY] | silent H D | signal NAME | timeout | deadline | stdout
+// Times of ranks are since their start; "hosts" may end in keep-going, no-grace and files.
 func (s *scripted) event(f []string) event {
 	arg := func(i int) string {
 		if i < len(f) {
@@ -135,6 +137,10 @@ func (s *scripted) event(f []string) event {
 		return event{deadline: true}
 	case "stdout":
 		return event{stdout: true}
+	case "moved":
+		return event{moved: true}
+	case "unstaged":
+		return event{unstaged: []PrepareFailure{{Host: f[1], Rank: -1, Code: codeOurs, Text: arg(2)}}}
 	}
 	e := event{host: s.host(f[1])}
 	switch f[0] {
@@ -148,6 +154,8 @@ func (s *scripted) event(f []string) event {
 			p := strings.SplitN(arg(2), ":", 3)
 			e.prepared.Failures = []wire.Failure{{Rank: number(p[0]), Code: number(p[1]), Text: p[2]}}
 		}
+	case "staged":
+		e.staged = true
 	case "started":
 		e.started = &wire.Started{}
 	case "done":
@@ -245,6 +253,10 @@ func (s *scripted) show(a action) string {
 	switch {
 	case a.plan:
 		return "plan"
+	case a.stage:
+		return "stage"
+	case a.prepare:
+		return "prepare"
 	case a.drop:
 		return name + ": drop"
 	case a.sweep:

@@ -160,6 +160,7 @@ type planner struct {
 	layout Layout
 	site   site
 	env    environment
+	cargo  *cargo  // nil: no files are brought to the hosts
 	nodes  []int   // hosts by node number
 	node   []int   // node numbers by host
 	ranks  [][]int // by host
@@ -186,10 +187,14 @@ func (p *planner) plan(h int) *wire.Plan {
 	for _, rank := range p.ranks[h] {
 		i := p.layout.Ranks[rank].App
 		app := p.job.Apps[i]
-		plan.Ranks = append(plan.Ranks, wire.RankPlan{
+		rp := wire.RankPlan{
 			Rank: rank, Args: bytesOf(app.Args), Dir: wire.Bytes(app.Dir), Env: append(pairs(p.env.apps[i]), pairs(p.rankEnv(rank))...),
 			Stdin: p.job.Stdin == rank || p.job.Stdin == StdinAll,
-		})
+		}
+		if p.cargo != nil {
+			rp.Shipped = wire.Bytes(p.cargo.programs[i])
+		}
+		plan.Ranks = append(plan.Ranks, rp)
 	}
 	return plan
 }

@@ -27,6 +27,7 @@ type run struct {
 	secret []byte
 	began  time.Time
 	env    environment
+	cargo  *cargo // nil: no files are brought to the hosts
 
 	hosts  []*host
 	m      *machine
@@ -39,9 +40,12 @@ type run struct {
 	aside   sync.WaitGroup // goroutines that the loop has started
 
 	// Set when the job is placed; read by the hosts' goroutines through placed.
-	placed atomic.Pointer[placement]
-	engine *rendezvous.Engine
-	stdin  *stdinPump
+	placed  atomic.Pointer[placement]
+	engine  *rendezvous.Engine
+	stdin   *stdinPump
+	planner *planner
+
+	staging *staging // nil without a cargo; set before the hosts' goroutines start
 
 	started    time.Time              // of the ranks
 	paused     time.Duration          // for which the job has been suspended, in all
@@ -90,6 +94,9 @@ func newRun(job Job, io IO, w waits) (*run, error) {
 		return nil, err
 	}
 	r.env = env
+	if r.cargo, err = loadCargo(job, job.Dir); err != nil {
+		return nil, err
+	}
 	hosts, err := job.neededHosts()
 	if err != nil {
 		return nil, err
@@ -128,6 +135,7 @@ func (r *run) newDialer() (*transport.Dialer, error) {
 // follow follows the job to its end.
 func (r *run) follow(ctx context.Context) (*Result, error) {
 	defer r.dialer.Close()
+	r.readFiles()
 	for _, h := range r.hosts {
 		go h.serve(r.dialer, r)
 	}
@@ -213,6 +221,10 @@ func (r *run) deadlinePassed() {
 		return
 	}
 	r.deadline.off()
+	if r.m.phase == phaseStaging && !r.staging.read {
+		r.step(event{planErr: fmt.Errorf("the files to be sent cannot be read: nothing came for %v", r.m.waits.stage)})
+		return
+	}
 	r.step(event{deadline: true})
 }
 
@@ -255,6 +267,11 @@ func (r *run) do(a action) {
 	switch {
 	case a.plan:
 		r.place()
+	case a.stage:
+		r.staging.begin()
+	case a.prepare:
+		r.staging.said()
+		r.sendPlans()
 	case a.send != nil:
 		r.send(h, *a.send)
 	case a.drop:

@@ -15,6 +15,7 @@ type waits struct {
 	silent time.Duration // silence after which one line names the host
 	stop   time.Duration // for an agent to confirm the stop, after the grace
 	kill   time.Duration // the same, when nothing was given grace
+	stage  time.Duration // for anything to move while files are brought to the hosts
 	drop   time.Duration // for an agent that has said Done to close its stream
 	flush  time.Duration // for the rest of the output, when somebody ended the job
 }
@@ -22,7 +23,7 @@ type waits struct {
 func defaultWaits() waits {
 	return waits{
 		beat: 2 * time.Second, silent: 10 * time.Second, stop: 10 * time.Second, kill: 5 * time.Second,
-		drop: 2 * time.Second, flush: time.Second,
+		stage: 30 * time.Second, drop: 2 * time.Second, flush: time.Second,
 	}
 }
 
@@ -170,9 +171,17 @@ func (m *machine) deadlinePassed() []action {
 	switch {
 	case m.phase == phaseRunning:
 		return m.stopWithin(m.grace / 2)
-	case m.phase == phasePreparing:
+	case m.phase == phaseStaging:
 		for _, h := range m.hosts {
 			if h.state == hostUp {
+				err := fmt.Errorf("reached, but bringing files there made no progress for %v", m.waits.stage)
+				m.hostFailures = append(m.hostFailures, HostFailure{Host: h.name, Err: err})
+			}
+		}
+		return m.stop()
+	case m.phase == phasePreparing:
+		for _, h := range m.hosts {
+			if h.state == hostUp || h.state == hostStaged {
 				err := fmt.Errorf("reached, but its agent did not prepare the ranks within %v", m.prepareLimit)
 				m.hostFailures = append(m.hostFailures, HostFailure{Host: h.name, Err: err})
 			}

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,6 +69,9 @@ func fullReport(err error, o options) report {
 		return report{[]string{"--output-dir " + e.Text}, []string{e.Hint}}
 	}
 	r.linef("%v", err)
+	if e, ok := errors.AsType[*launcher.FileError](err); ok && e.Program {
+		r.hints = o.programHints(e)
+	}
 	if e, ok := errors.AsType[*hostfile.SyntaxError](err); ok && e.Hint != "" {
 		r.hintf("%s", e.Hint)
 	}
@@ -157,7 +162,11 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 		missing = missing || f.Code == 127
 		noDir = noDir || strings.HasPrefix(f.Text, "working directory ")
 	}
-	c.list(&r, "the program cannot be started on every host", "nothing was started")
+	headline := "the program cannot be started on every host"
+	if e.Failures[0].Files {
+		headline = "files cannot be brought to every host"
+	}
+	c.list(&r, headline, "nothing was started")
 	first := o.programs()[0].program[0]
 	switch {
 	case missing && first == "help":
@@ -170,6 +179,17 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 		r.hintf("the working directory must exist on every host; -wdir DIR names another than this one")
 	}
 	return r
+}
+
+// programHints says what may help with a program that cannot be sent to the hosts.
+func (o *options) programHints(e *launcher.FileError) []string {
+	if !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, exec.ErrNotFound) {
+		return nil
+	}
+	if o.here(e.Path) {
+		return []string{"did you mean ./" + e.Path + "?"}
+	}
+	return []string{"--bcast takes the program from this machine: from the PATH, or from the current directory if it has a slash"}
 }
 
 // concealIn hides in text, which may quote a program's name, a secret that was taken

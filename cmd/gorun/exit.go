@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"io/fs"
+	"os/exec"
 
 	"gorun/envsync"
 	"gorun/hostfile"
@@ -82,7 +84,22 @@ func errorCode(err error) int {
 	if isUsage(err) {
 		return exitUsage
 	}
+	if e, ok := errors.AsType[*launcher.FileError](err); ok {
+		return fileCode(e)
+	}
 	return exitTrouble
+}
+
+// fileCode is the code for a file that cannot be sent to the hosts: a program is missing
+// or cannot be run there, as it cannot here; another file is a mistake on the command line.
+func fileCode(e *launcher.FileError) int {
+	switch {
+	case !e.Program:
+		return exitUsage
+	case errors.Is(e, fs.ErrNotExist) || errors.Is(e, exec.ErrNotFound):
+		return 127
+	}
+	return 126
 }
 
 // is drops what errors.AsType has found.

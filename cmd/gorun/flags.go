@@ -48,6 +48,9 @@ type options struct {
 
 	completion string // a shell
 
+	bcast   bool
+	preload []string
+
 	appFile string // the programs are in it
 	program []string
 	marked  bool      // "--" stood before the program
@@ -156,7 +159,8 @@ func (o *options) whatFlags() group {
 		{
 			words: "-wdir -wd", arg: "DIR", value: value(&o.wdir, text), complete: aDirectory, key: "wdir", each: true,
 			text: `Working directory of the ranks. The default is the directory gorun is started in,
-				by its name there; it must exist on every host.`,
+				by its name there; it must exist on every host, unless
+				--bcast or --preload is used.`,
 		},
 		{
 			words: "--app -configfile", arg: "FILE", value: value(&o.appFile, text), complete: aFile,
@@ -166,6 +170,16 @@ func (o *options) whatFlags() group {
 			words: "--stdin", arg: "WHO", value: value(&o.stdin, stdinTarget), complete: "none all 0", key: "stdin",
 			text: `Which rank reads the standard input of gorun: the number of a rank, *none* or *all*.
 				The default is 0. The other ranks read /dev/null.`,
+		},
+		{
+			words: "--bcast --preload-binary", value: yes(&o.bcast), key: "bcast",
+			text: `Bring the program, as it is here, to every host that has not the same, and run it
+				there; see FILES FOR THE RANKS.`,
+		},
+		{
+			words: "--preload", arg: "FILE", value: &repeated{&o.preload}, complete: aFile,
+			text: `Bring a file, or all that is in a directory, to every host that has not the same.
+				May be repeated; see FILES FOR THE RANKS.`,
 		},
 	}, ""}
 }

@@ -11,8 +11,9 @@ import (
 //go:embed help.txt
 var helpText string
 
-const cleanHelp = `gorun clean removes ~/.cache/gorun, where gorun keeps its own program: here, and
-on the hosts that are named.
+const cleanHelp = `gorun clean removes what gorun keeps in ~/.cache/gorun, its own program, and in
+~/.cache/gorun-files, files that were sent for ranks: here, and on the hosts
+that are named.
 
 Usage: gorun clean [-hostfile FILE] [-H LIST] [--exclude LIST]
 

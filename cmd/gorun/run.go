@@ -200,7 +200,7 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 	apps, hosts, err := o.apps(dir, c.env)
 	return launcher.Job{
 		Hosts: hosts, Apps: apps, PerHost: o.ppn, Oversubscribe: o.oversubscribe, MapBy: o.mapBy.by, RankBy: o.rankBy,
-		Env: o.policy(c.env), Dir: dir, Backend: o.backend, Interface: o.iface,
+		Env: o.policy(c.env), Dir: dir, Bcast: o.bcast, Preload: o.preload, Backend: o.backend, Interface: o.iface,
 		Stdin: o.stdin, Tag: o.tag, Stamp: o.stamp, OutputDir: absolutePattern(dir, o.outputDir),
 		Timeout: o.timeout, Grace: o.grace, ConnectTimeout: o.connectTimeout, LostAfter: o.lostAfter,
 		Fanout: o.fanout, KeepGoing: o.keepGoing, AcceptNewHostKeys: o.acceptNew, Rsh: o.rsh,

@@ -74,6 +74,20 @@ func rshCommand(s string) (string, error) {
 	return s, nil
 }
 
+// repeated gathers the values of a flag that may be repeated.
+type repeated struct{ dst *[]string }
+
+func (r *repeated) Set(s string) error {
+	s, err := text(s)
+	if err == nil {
+		*r.dst = append(*r.dst, s)
+	}
+	return err
+}
+
+func (r *repeated) String() string { return "" }
+func (r *repeated) Type() string   { return "value" }
+
 func boolean(s string) (bool, error) {
 	b, err := strconv.ParseBool(s)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 type job struct {
 	id    string
 	plan  *wire.Plan
+	files string // directory of the files that were brought here; "": none were
 	ranks []*rank
 	by    map[int]*rank     // by global rank
 	alien map[procKey]bool  // descended from this process before the job: left alone with all below them

@@ -54,6 +54,8 @@ func (a *agent) handle(f wire.Frame) error {
 		return a.stdin(j, f)
 	case wire.Store:
 		return a.reply(f)
+	case wire.Content:
+		return a.takeContent(f)
 	}
 	return fmt.Errorf("%w of kind %d", errFrame, f.Kind)
 }
@@ -95,6 +97,10 @@ func (a *agent) message(j *job, m wire.Message) error {
 	switch {
 	case m.Plan != nil:
 		return a.takePlan(j, m.Plan)
+	case m.Stage != nil:
+		return a.stage(m.Stage)
+	case m.Look != nil || m.Fetch != nil:
+		return a.order(m)
 	case m.Stop != nil:
 		a.end.order("", exitDone, m.Stop.Grace)
 		return nil

@@ -19,11 +19,15 @@ import (
 // the others. It may take as long as the file systems it looks at.
 func (j *job) check(session []string, exe string) []wire.Failure {
 	session = sessionEnv(session, j.plan.Unset)
+	own := []string{"GORUN_EXE=" + exe}
+	if j.files != "" {
+		own = append(own, "GORUN_FILES="+j.files)
+	}
 	dirs, found := map[string]error{}, programs{}
 	var failures []wire.Failure
 	for _, r := range j.ranks {
-		r.env = envsync.Merge(session, []string{"PWD=" + r.dir}, texts(j.plan.Env), append(texts(r.plan.Env), "GORUN_EXE="+exe))
-		if err := r.check(dirs, found); err != nil {
+		r.env = envsync.Merge(session, []string{"PWD=" + r.dir}, texts(j.plan.Env), append(texts(r.plan.Env), own...))
+		if err := r.check(dirs, found, j.files); err != nil {
 			f := wire.Failure{Rank: r.n, Code: codeOurs, Text: clean(err.Error())}
 			if se, ok := errors.AsType[*startError](err); ok {
 				f.Code = se.code
@@ -61,8 +65,8 @@ func sessionEnv(session, unset []string) []string {
 
 // check looks at the rank's working directory, refuses strings that no exec would take,
 // and finds the program. What it learns goes into dirs and found: ranks mostly run the
-// same program.
-func (r *rank) check(dirs map[string]error, found programs) error {
+// same program. files is the directory of what was brought here.
+func (r *rank) check(dirs map[string]error, found programs, files string) error {
 	err, known := dirs[r.dir]
 	if !known {
 		err = checkDir(r.dir)
@@ -85,9 +89,22 @@ func (r *rank) check(dirs map[string]error, found programs) error {
 	if err := envsync.CheckSize(r.argv, r.env); err != nil {
 		return &startError{codeCannotRun, err.Error()}
 	}
+	if len(r.plan.Shipped) > 0 {
+		r.path, err = found.find(programKey{name: shipped(within(files, string(r.plan.Shipped)))})
+		return err
+	}
 	path, hasPath := lookup(r.env, "PATH")
 	r.path, err = found.find(programKey{r.argv[0], r.dir, path, hasPath})
 	return err
+}
+
+// shipped is the path of a program that was brought here; one that this host had is run
+// as the file it is, beside what else is there.
+func shipped(path string) string {
+	if original, err := os.Readlink(path); err == nil {
+		return original
+	}
+	return path
 }
 
 // programs remembers what was found.

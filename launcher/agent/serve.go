@@ -76,6 +76,7 @@ type agent struct {
 	paused atomic.Bool    // the head is suspended
 	job    atomic.Pointer[job]
 	store  atomic.Pointer[rendezvous.Server]
+	stager atomic.Pointer[stager] // nil: the job has no files to bring
 	began  time.Time
 }
 
@@ -206,6 +207,9 @@ func (a *agent) prepare(j *job) []wire.Failure {
 			f.Twin = new(int(twin))
 		}
 		return []wire.Failure{f}
+	}
+	if err := a.useFiles(j); err != nil {
+		return []wire.Failure{{Rank: -1, Code: codeOurs, Text: err.Error()}}
 	}
 	var ranks []int
 	for _, r := range j.ranks {

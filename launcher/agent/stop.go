@@ -40,7 +40,7 @@ func (a *agent) cleanUp(run *running) wire.Done {
 		joined(run.looked, nil, joinLimit)
 		done.Left = append(done.Left, removeShared(run.shm.files())...)
 	}
-	for _, err := range []error{a.claim.release(), removeInstall(a.cfg.Remove)} {
+	for _, err := range []error{a.removeFiles(), a.claim.release(), removeInstall(a.cfg.Remove)} {
 		if err != nil {
 			done.Left = append(done.Left, clean(err.Error()))
 		}

@@ -50,7 +50,7 @@ func Sweep(ctx context.Context, jobID string) (killed int, err error) {
 	for _, l := range removeShared(readShmList(jobDir(jobID))) {
 		errs = append(errs, errors.New(l))
 	}
-	errs = append(errs, removeOwn(jobDir(jobID)))
+	errs = append(errs, removeOwn(jobDir(jobID)), sweepDepots(os.Getenv("HOME"), jobID))
 	for _, dir := range installDirs() {
 		errs = append(errs, removeInstall(dir+"/"+installPrefix+jobID))
 	}

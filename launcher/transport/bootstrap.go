@@ -95,8 +95,10 @@ func (p place) command(d *Dialer, args []string) (string, error) {
 	return shCommand(`exec "` + exe + `" ` + strings.Join(args, " ")), nil
 }
 
-// cleanScript removes what the cache holds, and the cache if it is then empty.
-const cleanScript = `test -n "$HOME" && cd "$HOME/.cache/gorun" 2> /dev/null || exit 0; rm -f gorun-* tmp.* || exit 1; cd .. && rmdir gorun 2> /dev/null; exit 0`
+// cleanScript removes what the caches hold, of gorun and of files that were sent for
+// ranks, and the caches if they are then empty. Jobs that run keep their files.
+const cleanScript = `test -n "$HOME" && cd "$HOME/.cache" 2> /dev/null || exit 0; rm -f gorun/gorun-* gorun/tmp.* gorun-files/blob-* || exit 1; ` +
+	`rmdir gorun gorun-files 2> /dev/null; exit 0`
 
 func (a *attempt) cleanRemote(conn conn) error {
 	defer conn.close()

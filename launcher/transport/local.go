@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -141,14 +142,21 @@ func (l *localLink) Timeline() []Phase { return l.phases }
 
 func (l *localLink) Wait(ctx context.Context) error { return l.wait(ctx) }
 
-// cleanLocal removes cached binaries of this machine.
+// cleanLocal does on this machine what cleanScript does elsewhere.
 func cleanLocal(home string) error {
-	dir := filepath.Join(home, ".cache", "gorun")
+	return errors.Join(
+		removeNamed(filepath.Join(home, ".cache", "gorun"), "gorun-", "tmp."),
+		removeNamed(filepath.Join(home, ".cache", "gorun-files"), "blob-"),
+	)
+}
+
+// removeNamed removes the files whose names begin so, and dir if it is then empty.
+func removeNamed(dir string, prefixes ...string) error {
 	var errs []error
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if name := e.Name(); strings.HasPrefix(name, "gorun-") || strings.HasPrefix(name, "tmp.") {
-			errs = append(errs, os.Remove(filepath.Join(dir, name)))
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(e.Name(), p) }) {
+			errs = append(errs, os.Remove(filepath.Join(dir, e.Name())))
 		}
 	}
 	if err := os.Remove(dir); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {

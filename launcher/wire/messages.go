@@ -14,6 +14,11 @@ type Message struct {
 	Exited   *Exited   `json:"exited,omitempty"`
 	Done     *Done     `json:"done,omitempty"`
 	Log      *Log      `json:"log,omitempty"`
+	Have     *Have     `json:"have,omitempty"`
+	Seen     *Seen     `json:"seen,omitempty"`
+	Want     *Want     `json:"want,omitempty"` // also between agents
+	Got      *Got      `json:"got,omitempty"`
+	Staged   *Staged   `json:"staged,omitempty"`
 
 	// From the head.
 	Plan   *Plan   `json:"plan,omitempty"`
@@ -21,6 +26,9 @@ type Message struct {
 	Signal *Signal `json:"signal,omitempty"`
 	Stop   *Stop   `json:"stop,omitempty"`
 	Pause  *Pause  `json:"pause,omitempty"`
+	Stage  *Stage  `json:"stage,omitempty"`
+	Look   *Look   `json:"look,omitempty"`
+	Fetch  *Fetch  `json:"fetch,omitempty"`
 }
 
 // Hail is the line, without its end, with which an agent opens its stream. nonce
@@ -79,6 +87,8 @@ type RankPlan struct {
 	Dir   Bytes   `json:"dir,omitempty"` // working directory; empty: the plan's
 	Env   []Bytes `json:"env"`           // NAME=value: those of its program, and the rank's own names
 	Stdin bool    `json:"stdin"`         // Stdin frames will come; else the rank reads /dev/null
+
+	Shipped Bytes `json:"shipped,omitempty"` // the staged file that is its program; else Args[0] says which
 }
 
 // Prepared answers Plan. The host is ready to start when Failures is empty.

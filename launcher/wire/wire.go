@@ -32,12 +32,16 @@ const (
 	Credit    Kind = 4 // a big-endian uint32: so many more bytes may be sent on Stream
 	Heartbeat Kind = 5 // empty
 	Store     Kind = 6 // a rendezvous request (agent to head) or reply (head to agent)
+	Content   Kind = 7 // bytes of what a Want asks for; Stream is the file's number
 )
 
 // MaxPayload is the largest payload of one frame, in bytes. Longer control and
 // store messages are cut into several frames and put together by Read; longer output
 // and stdin comes as several frames.
 const MaxPayload = 32 << 10
+
+// FileStream is the stream of the credit for Content frames. No rank has that number.
+const FileStream = 1<<32 - 1
 
 // Limits of a reassembled control or store message, in bytes. A plan may be long; what
 // an agent says is short, and a hostile one must not make the head hold much.
@@ -150,7 +154,7 @@ func (k Kind) whole() bool { return k == Control || k == Store }
 
 func checkHeader(f Frame, flags byte, n int) error {
 	switch k := f.Kind; {
-	case k < Control || k > Store:
+	case k < Control || k > Content:
 		return fmt.Errorf("wire: unknown frame kind %d", k)
 	case flags&^flagMore != 0 || (flags != 0 && !k.whole()):
 		return fmt.Errorf("wire: bad flags %#x in a frame of kind %d", flags, k)

@@ -132,7 +132,7 @@ func TestMixedParts(t *testing.T) {
 func TestBadFrames(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"kind-0", raw(0, 0, 0, 0, ""), "unknown frame kind 0"},
-		{"kind-7", raw(7, 0, 0, 0, ""), "unknown frame kind 7"},
+		{"kind-8", raw(8, 0, 0, 0, ""), "unknown frame kind 8"},
 		{"text", "Last login: Mon May 4 from 10.0.0.1\n", "unknown frame kind 76"},
 		{"unknown-flag", raw(1, 2, 0, 0, ""), "bad flags 0x2"},
 		{"output-in-parts", raw(2, 1, 5, 0, ""), "bad flags 0x1"},
