@@ -59,6 +59,25 @@ func (m *merger) put(name, entry string) {
 	m.add(name, entry)
 }
 
+// Prepend returns env with more put before the values of variables: of NAME=directory
+// it makes NAME=directory:value, or NAME=directory where NAME is not set or empty. Each
+// name stands in env once. Env is changed.
+func Prepend(env, more []string) []string {
+	for _, entry := range more {
+		name, _, _ := split(entry)
+		i := slices.IndexFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+		switch {
+		case i < 0:
+			env = append(env, entry)
+		case env[i] == name+"=":
+			env[i] = entry
+		default:
+			env[i] = entry + ":" + env[i][len(name)+1:]
+		}
+	}
+	return env
+}
+
 // Digest returns 16 hexadecimal digits that are equal for two environments exactly
 // when their NCCL_ names and values are (but for a collision of hashes). The order of
 // env does not matter; of a repeated name the last counts.

@@ -276,3 +276,23 @@ func TestCheckSize(t *testing.T) {
 		})
 	}
 }
+
+func TestPrepend(t *testing.T) {
+	tests := []struct {
+		name            string
+		env, more, want []string
+	}{
+		{"set", []string{"A=1", "PATH=/bin"}, []string{"PATH=/opt/bin"}, []string{"A=1", "PATH=/opt/bin:/bin"}},
+		{"not-set", []string{"PATHS=1"}, []string{"PATH=/opt/bin"}, []string{"PATHS=1", "PATH=/opt/bin"}},
+		{"empty", []string{"PATH="}, []string{"PATH=/opt/bin"}, []string{"PATH=/opt/bin"}},
+		{"two", []string{"B=b"}, []string{"A=a", "B=c"}, []string{"B=c:b", "A=a"}},
+		{"nothing", []string{"A=1"}, nil, []string{"A=1"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Prepend(tt.env, tt.more); !slices.Equal(got, tt.want) {
+				t.Errorf("got %q; want %q", got, tt.want)
+			}
+		})
+	}
+}

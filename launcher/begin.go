@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"strings"
 	"syscall"
 
+	"gorun/hostfile"
 	"gorun/launcher/output"
 	"gorun/launcher/wire"
 	"gorun/rendezvous"
@@ -38,6 +40,9 @@ func (r *run) place() {
 	if r.staging != nil {
 		r.staging.layout, r.staging.nodes, r.staging.site = layout, r.planner.node, site
 	}
+	if r.job.ShowLayout {
+		r.sayLayout(r.planner)
+	}
 	r.step(event{planned: &layout})
 	if r.staging == nil {
 		r.sendPlans()
@@ -53,6 +58,21 @@ func (r *run) sendPlans() {
 		if err := h.send.SendMessage(wire.Message{Plan: r.planner.plan(h.index)}); err != nil {
 			r.step(event{planErr: fmt.Errorf("plan of %s: %w", h.spec.Name, err)})
 			return
+		}
+	}
+}
+
+// sayLayout says the layout as a dry run prints it, without its empty lines.
+func (r *run) sayLayout(p *planner) {
+	var b strings.Builder
+	var specs []hostfile.Host
+	for _, h := range r.hosts {
+		specs = append(specs, h.spec)
+	}
+	printLayout(&b, r.job, specs, p)
+	for line := range strings.Lines(b.String()) {
+		if line = strings.TrimSuffix(line, "\n"); line != "" {
+			r.say(line)
 		}
 	}
 }

@@ -158,8 +158,12 @@ func quoteArg(s string) string {
 
 func printEnv(w io.Writer, p *planner) {
 	fmt.Fprintf(w, "\nevery rank:\n")
+	for _, entry := range prepended(p.job.Prefix) {
+		name, dir, _ := strings.Cut(entry, "=")
+		fmt.Fprintf(w, "  %s begins with %s  (--prefix)\n", name, quoteArg(dir))
+	}
 	printVars(w, p.env.job)
-	if len(p.env.job) == 0 {
+	if len(p.env.job) == 0 && p.job.Prefix == "" {
 		fmt.Fprintln(w, "  nothing beside the host's own environment")
 	}
 	for i, vars := range p.env.apps {

@@ -46,6 +46,7 @@ type Job struct {
 	RankBy        Order           // how the ranks of an App are numbered; "": as MapBy
 
 	Env       envsync.Policy
+	Prefix    string // its bin comes first in the PATH of every rank, its lib in LD_LIBRARY_PATH; absolute; "": nothing
 	Dir       string // working directory of every rank whose App names none, unless it lacks what is sent; absolute
 	Backend   string // GORUN_BACKEND
 	Interface string // network interface whose address ranks use; "": chosen per host
@@ -67,6 +68,7 @@ type Job struct {
 
 	AcceptNewHostKeys bool
 	Rsh               string // command that reaches hosts instead of ssh in this process, see transport.Options; "": none
+	ShowLayout        bool   // say the layout before the ranks start
 }
 
 // filled returns the job with defaults for the limits that may not be 0.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path"
 
 	"gorun/envsync"
 	"gorun/hostfile"
@@ -182,7 +183,7 @@ func (p *planner) plan(h int) *wire.Plan {
 	plan := &wire.Plan{
 		JobID: p.id, Secret: p.secret, Size: p.layout.Size(), Nodes: len(p.nodes), Node: p.node[h],
 		Dir: wire.Bytes(p.job.Dir), Env: pairs(p.env.job), Credit: streamCredit(p.layout.Size()),
-		HoldPort: p.node[h] == 0, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
+		Prepend: bytesOf(prepended(p.job.Prefix)), HoldPort: p.node[h] == 0, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
 	}
 	for _, rank := range p.ranks[h] {
 		i := p.layout.Ranks[rank].App
@@ -197,6 +198,14 @@ func (p *planner) plan(h int) *wire.Plan {
 		plan.Ranks = append(plan.Ranks, rp)
 	}
 	return plan
+}
+
+// prepended says what --prefix puts before the values of variables: NAME=directory.
+func prepended(prefix string) []string {
+	if prefix == "" {
+		return nil
+	}
+	return []string{"PATH=" + path.Join(prefix, "bin"), "LD_LIBRARY_PATH=" + path.Join(prefix, "lib")}
 }
 
 // rankEnv is the rank's own names.

@@ -191,7 +191,7 @@ func testPlanner() *planner {
 	env := []envsync.Var{{Name: "NCCL_DEBUG", Value: "INFO", Origin: "-x"}, {Name: "BIN", Value: "\xff\n", Origin: "-x"}}
 	p := &planner{
 		job: Job{
-			Apps: []App{{Args: []string{"/bin/a", "x y", "\xff"}}}, Dir: "/work dir", Backend: "cpu", Stdin: 2,
+			Apps: []App{{Args: []string{"/bin/a", "x y", "\xff"}}}, Dir: "/work dir", Prefix: "/opt/m p/", Backend: "cpu", Stdin: 2,
 			LostAfter: 30 * time.Second, Grace: 5 * time.Second,
 		},
 		id: "0123456789abcdef", secret: []byte("secret"),
@@ -209,7 +209,8 @@ func TestPlan(t *testing.T) {
 	got.Ranks, got.Env = nil, nil
 	want := wire.Plan{
 		JobID: "0123456789abcdef", Secret: []byte("secret"), Size: 3, Nodes: 2, Node: 1,
-		Dir: wire.Bytes("/work dir"), Credit: streamCredit(3), LostAfter: 30 * time.Second, Grace: 5 * time.Second,
+		Prepend: bytesOf([]string{"PATH=/opt/m p/bin", "LD_LIBRARY_PATH=/opt/m p/lib"}),
+		Dir:     wire.Bytes("/work dir"), Credit: streamCredit(3), LostAfter: 30 * time.Second, Grace: 5 * time.Second,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("plan of the second host (-want +got):\n%s", d)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -101,9 +102,9 @@ func (p *lineParser) flag(a arg) error {
 	return p.add(name, a)
 }
 
-// add notes the flag. The value of -genv and -env may be two words, NAME and VALUE.
+// add notes the flag. The value of -genv, -env and --mca may be two words, NAME and VALUE.
 func (p *lineParser) add(name string, a arg) error {
-	if (name == "genv" || name == "env") && !strings.Contains(a.value, "=") {
+	if (name == "genv" || name == "env" || isParameter(name)) && !strings.Contains(a.value, "=") {
 		if len(p.rest) == 0 {
 			given := a.typed + " " + envsync.Conceal(a.value)
 			return &usageError{given + ": the value is missing", []string{"write " + given + "=VALUE or " + given + " VALUE"}}
@@ -111,7 +112,32 @@ func (p *lineParser) add(name string, a arg) error {
 		a.value += "=" + p.rest[0]
 		p.rest = p.rest[1:]
 	}
+	if isParameter(name) {
+		return p.parameter(name, a)
+	}
 	p.line.uses = append(p.line.uses, use{name, a.value, a.typed})
+	return nil
+}
+
+// parameter notes an MCA parameter, as the flags of gorun that mean the same if it is
+// about launching.
+func (p *lineParser) parameter(name string, a arg) error {
+	key, value, _ := strings.Cut(a.value, "=")
+	typed := a.typed + " " + key
+	uses, ok, err := launching(key, value)
+	if e, isUsage := errors.AsType[*usageError](err); isUsage {
+		return &usageError{typed + ": " + e.msg, e.hints}
+	}
+	if !ok {
+		p.line.uses = append(p.line.uses, use{name, a.value, a.typed})
+	}
+	for _, u := range uses {
+		if p.fs.Lookup(u.name) == nil {
+			return &usageError{typed + ": gorun has nothing like it", peerHints(u.name)}
+		}
+		u.typed = typed
+		p.line.uses = append(p.line.uses, u)
+	}
 	return nil
 }
 

@@ -16,11 +16,13 @@ type options struct {
 	np, ppn         int    // 0: not given
 	hostfile, hosts string // "": not given
 	exclude         string
+	defaultHostfile string
 	wdir            string
 	mapBy           mapping
 	bySlot, byNode  bool
 	rankBy          launcher.Order // "": not given
 	oversubscribe   bool
+	noOversubscribe bool
 	iface           string
 	acceptNew       bool
 	fanout          int
@@ -29,6 +31,8 @@ type options struct {
 
 	settings []envsync.Setting // -x, -env and -genv as typed
 	envAll   bool
+	envNone  bool
+	prefix   string
 	backend  string
 
 	tag, stamp bool
@@ -41,6 +45,9 @@ type options struct {
 	lostAfter time.Duration
 
 	verbose bool
+	quiet   bool
+	layout  bool
+	pidTo   string
 	dryRun  bool
 	result  string
 	version bool
@@ -71,7 +78,7 @@ func defaultOptions() options {
 // groups is the table of flags. A new flag is a row here and an entry in help.txt;
 // `make docs` brings it into the manual.
 func (o *options) groups() []group {
-	return []group{o.whereFlags(), o.whatFlags(), o.environmentFlags(), o.outputFlags(), o.failureFlags(), o.diagnosisFlags()}
+	return []group{o.whereFlags(), o.whatFlags(), o.environmentFlags(), o.outputFlags(), o.failureFlags(), o.diagnosisFlags(), o.peerFlags()}
 }
 
 func (o *options) whereFlags() group {
@@ -99,7 +106,7 @@ func (o *options) whereFlags() group {
 				error.`,
 		},
 		{
-			words: "-ppn -npernode -N", arg: "N", value: value(&o.ppn, ranks), key: "ppn",
+			words: "-ppn -npernode -N -perhost", arg: "N", value: value(&o.ppn, ranks), key: "ppn",
 			text: `Number of ranks on each host; with several programs, of each of them.`,
 		},
 		{
@@ -128,7 +135,7 @@ func (o *options) whereFlags() group {
 			text: `Allow more ranks than slots.`,
 		},
 		{
-			words: "--interface", arg: "NAME", value: value(&o.iface, text), key: "interface",
+			words: "--interface -iface", arg: "NAME", value: value(&o.iface, text), key: "interface",
 			text: `Network interface whose address the ranks use.`,
 		},
 		{
@@ -200,8 +207,20 @@ func (o *options) environmentFlags() group {
 			text: `The same, for the ranks of every program of the job.`,
 		},
 		{
-			words: "-genvall", value: yes(&o.envAll), key: "genvall",
+			words: "-envlist", arg: "NAMES", value: &nameList{"-envlist", &o.settings}, complete: aVariable, each: true,
+			text: `Give the ranks the variables of these names, with commas between, as -x does.`,
+		},
+		{
+			words: "-genvlist", arg: "NAMES", value: &nameList{"-genvlist", &o.settings}, complete: aVariable, each: true,
+			text: `The same, for the ranks of every program of the job.`,
+		},
+		{
+			words: "-genvall -envall", value: yes(&o.envAll), key: "genvall",
 			text: `Send the whole environment of gorun, but for what belongs to this host.`,
+		},
+		{
+			words: "-genvnone -envnone", value: yes(&o.envNone),
+			text: `Send nothing that is not asked for, not even NCCL_*.`,
 		},
 		{
 			words: "--backend", arg: "NAME", value: value(&o.backend, backendName), complete: "cpu", key: "backend",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 
 	"gorun/hostfile"
 	"gorun/launcher/transport"
@@ -60,6 +61,24 @@ func namedHosts(o options, env environment) ([]hostfile.Host, error) {
 		}
 	}
 	return hosts, err
+}
+
+// findDefault is the hostfile when the command line names no host, and what names
+// it; "" if nothing does.
+func (o *options) findDefault(env environment) (path, origin string) {
+	named := func(p options) bool { return p.hosts != "" }
+	if o.hostfile != "" || slices.ContainsFunc(o.programs(), named) {
+		return "", ""
+	}
+	if o.defaultHostfile != "" {
+		return o.defaultHostfile, "--default-hostfile"
+	}
+	for _, name := range []string{"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"} {
+		if path := env.get(name); path != "" {
+			return path, name
+		}
+	}
+	return "", ""
 }
 
 // readHostfile reads the hostfile at path.

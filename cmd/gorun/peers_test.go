@@ -26,19 +26,19 @@ func flagsIn(text string) []string {
 
 func TestPeersFlagsGetAnAnswer(t *testing.T) {
 	tests := map[string]struct{ flags, hint string }{
-		"open-mpi":   {"--mca -mca --prtemca --gmca", "OMPI_MCA_"},
+		"open-mpi":   {"--am --tune", "--mca NAME VALUE"},
 		"binding":    {"--bind-to -bind-to --cpu-bind --report-bindings --bindto", "numactl"},
 		"mapping":    {"-m --distribution --rankfile -rf", "host by host"},
-		"per-node":   {"--nproc-per-node --nproc_per_node -perhost --ntasks-per-node --num_gpus", "-ppn"},
+		"per-node":   {"--nproc-per-node --nproc_per_node -grr --ntasks-per-node --num_gpus", "-ppn"},
 		"one-each":   {"-pernode --pernode", "-ppn 1"},
 		"hosts":      {"-hostlist -w --nodelist", "-H "},
 		"files":      {"-outfile-pattern --output-filename --log-dir --log_dir -o", "--output-dir"},
 		"labels":     {"-prepend-rank --label", "-l"},
-		"env":        {"-genvlist -envlist --export", "-x NAME"},
-		"root":       {"--allow-run-as-root", "not needed"},
+		"env":        {"--export", "-x NAME"},
+		"paths":      {"--noprefix --enable-mpirun-prefix-by-default", "not needed"},
 		"rendezvous": {"--rdzv-backend --rdzv_endpoint --master-addr --master_port --node_rank --standalone", "MASTER_ADDR"},
-		"horovod":    {"--network-interface --network-interfaces -iface", "--interface"},
-		"ssh":        {"--launcher -bootstrap --rmk -launcher-exec", "~/.ssh/config"},
+		"horovod":    {"--network-interface --network-interfaces", "--interface"},
+		"ssh":        {"--rmk -launcher-exec", "~/.ssh/config"},
 		"ssh-port":   {"-p --ssh-port --ssh_port", "port=N"},
 		"partition":  {"-p --partition -C -A", "no scheduler"},
 		"modules":    {"-m --module", "python3 -m MODULE"},
@@ -49,7 +49,7 @@ func TestPeersFlagsGetAnAnswer(t *testing.T) {
 		"signals":    {"--forward-signals --signals-to-handle", "USR1"},
 		"srun":       {"--ntasks", "-np N"},
 		"overcommit": {"-O --overcommit", "--oversubscribe"},
-		"dry":        {"--display-map --display-allocation --do-not-launch --test-only", "--dry-run"},
+		"dry":        {"--display-topo --do-not-launch --test-only", "--dry-run"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -115,7 +115,7 @@ func (o *options) sortSettings() (all []envsync.Setting, own [][]envsync.Setting
 	}
 	for i, p := range parts {
 		for _, s := range p.settings {
-			if s.Flag == "-genv" {
+			if s.Flag == "-genv" || s.Flag == "-genvlist" || s.Flag == "--gmca" {
 				all = append(all, s)
 			} else {
 				own[i] = append(own[i], s)
@@ -128,7 +128,11 @@ func (o *options) sortSettings() (all []envsync.Setting, own [][]envsync.Setting
 // policy is the environment that every program gets; env is gorun's own.
 func (o *options) policy(env environment) envsync.Policy {
 	all, _ := o.sortSettings()
-	return envsync.Policy{Environ: env, Set: all, All: o.envAll}
+	p := envsync.Policy{Environ: env, Set: all, All: o.envAll}
+	if o.envNone {
+		p.Forward = []string{}
+	}
+	return p
 }
 
 // ranks is the size of the job, 0 if that is not said.

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -106,6 +109,9 @@ func (c *command) job(ctx context.Context, o options) (*launcher.Result, error) 
 	if err := checkOutputDir(job.OutputDir); err != nil {
 		return nil, err
 	}
+	if err := c.reportPID(o.pidTo); err != nil {
+		return nil, err
+	}
 	catchPipe()
 	c.signals = watchSignals()
 	c.release()
@@ -116,6 +122,24 @@ func (c *command) job(ctx context.Context, o options) (*launcher.Result, error) 
 		return nil, err
 	}
 	return launcher.Run(ctx, job, world)
+}
+
+// reportPID writes this process's number where --report-pid says.
+func (c *command) reportPID(where string) error {
+	line := fmt.Sprintln(os.Getpid())
+	var err error
+	switch where {
+	case "":
+	case "-":
+		_, err = io.WriteString(c.stdout, line)
+	case "+":
+		_, err = io.WriteString(c.stderr, line)
+	default:
+		if err = os.WriteFile(where, []byte(line), 0o666); err != nil {
+			err = &usageError{"--report-pid: " + err.Error(), nil}
+		}
+	}
+	return err
 }
 
 // world connects a job to this process.
@@ -197,12 +221,21 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 	if err != nil {
 		return launcher.Job{}, err
 	}
+	path, origin := o.findDefault(c.env)
+	o.hostfile = cmp.Or(o.hostfile, path)
+	if origin != "" && o.verbose {
+		c.console.print(report{lines: []string{"the hosts are those of " + path + ", which " + origin + " names"}})
+	}
 	apps, hosts, err := o.apps(dir, c.env)
+	if e, ok := errors.AsType[*usageError](err); ok && origin != "" {
+		e.hints = append(e.hints, origin+" names "+path+", as neither -hostfile nor -H names a host")
+	}
 	return launcher.Job{
 		Hosts: hosts, Apps: apps, PerHost: o.ppn, Oversubscribe: o.oversubscribe, MapBy: o.mapBy.by, RankBy: o.rankBy,
-		Env: o.policy(c.env), Dir: dir, Bcast: o.bcast, Preload: o.preload, Backend: o.backend, Interface: o.iface,
+		Env: o.policy(c.env), Prefix: o.prefix, Dir: dir, Bcast: o.bcast, Preload: o.preload, Backend: o.backend, Interface: o.iface,
 		Stdin: o.stdin, Tag: o.tag, Stamp: o.stamp, OutputDir: absolutePattern(dir, o.outputDir),
 		Timeout: o.timeout, Grace: o.grace, ConnectTimeout: o.connectTimeout, LostAfter: o.lostAfter,
 		Fanout: o.fanout, KeepGoing: o.keepGoing, AcceptNewHostKeys: o.acceptNew, Rsh: o.rsh,
+		ShowLayout: o.layout,
 	}, err
 }

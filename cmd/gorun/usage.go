@@ -140,6 +140,12 @@ func (o *options) checkTogether() error {
 		return &usageError{"-l and --output-dir exclude each other", []string{unchanged}}
 	case o.stamp && o.outputDir != "":
 		return &usageError{"--timestamp-output and --output-dir exclude each other", []string{unchanged}}
+	case o.oversubscribe && o.noOversubscribe:
+		return &usageError{"--oversubscribe and --nooversubscribe contradict each other", nil}
+	case o.envAll && o.envNone:
+		return &usageError{"-genvall and -genvnone contradict each other", nil}
+	case o.quiet && o.verbose:
+		return &usageError{"-q and -v contradict each other", nil}
 	case o.dryRun && o.result != "":
 		return &usageError{"--result and --dry-run exclude each other", []string{"a dry run has no result"}}
 	case np > 0 && o.stdin >= np:

@@ -27,6 +27,7 @@ func (j *job) check(session []string, exe string) []wire.Failure {
 	var failures []wire.Failure
 	for _, r := range j.ranks {
 		r.env = envsync.Merge(session, []string{"PWD=" + r.dir}, texts(j.plan.Env), append(texts(r.plan.Env), own...))
+		r.env = envsync.Prepend(r.env, texts(j.plan.Prepend))
 		if err := r.check(dirs, found, j.files); err != nil {
 			f := wire.Failure{Rank: r.n, Code: codeOurs, Text: clean(err.Error())}
 			if se, ok := errors.AsType[*startError](err); ok {

@@ -69,10 +69,11 @@ type Plan struct {
 	Nodes  int    `json:"nodes"`
 	Node   int    `json:"node"`
 
-	Dir   Bytes      `json:"dir"`   // working directory of every rank that has none of its own
-	Env   []Bytes    `json:"env"`   // NAME=value: job map, then this host's overlay; later wins
-	Unset []string   `json:"unset"` // extra names taken out of the session environment
-	Ranks []RankPlan `json:"ranks"` // of this host, by local rank
+	Dir     Bytes      `json:"dir"`               // working directory of every rank that has none of its own
+	Env     []Bytes    `json:"env"`               // NAME=value: job map, then this host's overlay; later wins
+	Prepend []Bytes    `json:"prepend,omitempty"` // NAME=directory: put before NAME's value, with a colon between
+	Unset   []string   `json:"unset"`             // extra names taken out of the session environment
+	Ranks   []RankPlan `json:"ranks"`             // of this host, by local rank
 
 	Credit    int           `json:"credit"`     // bytes each output stream may send before the first grant
 	HoldPort  bool          `json:"hold_port"`  // keep Hello.Port bound until the ranks have ended
