@@ -93,7 +93,7 @@ func (c *bannerConn) dropped(err error) error {
 type connector struct {
 	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
 	port  uint16
-	stage atomic.Int32 // the furthest that any address came: atTCP or atBanner
+	stage *atomic.Int32 // moved on to atBanner when an address answers
 }
 
 type connected struct {
@@ -149,9 +149,15 @@ func (c *connector) try(ctx context.Context, addr netip.Addr) (*bannerConn, erro
 		return nil, err
 	}
 	c.stage.CompareAndSwap(int32(atTCP), int32(atBanner))
+	return greeted(ctx, conn)
+}
+
+// greeted waits for the ssh banner on a connection, and closes it if that does not come.
+func greeted(ctx context.Context, conn net.Conn) (*bannerConn, error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	bc := &bannerConn{Conn: conn}
-	if err = bc.greet(); err == nil && !stop() {
+	err := bc.greet()
+	if err == nil && !stop() {
 		err = context.Cause(ctx)
 	}
 	if err != nil {

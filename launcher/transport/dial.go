@@ -69,9 +69,7 @@ func (t *trail) all() []Phase {
 // is known without asking a name server. ssh_config may send a host's name elsewhere,
 // but is not asked about a host that the user did not write down.
 func (d *Dialer) prepare(ctx context.Context, h hostfile.Host) (a *attempt, local bool, err error) {
-	a = &attempt{d: d, host: h, caller: ctx, trail: trail{start: time.Now()}}
-	a.ctx, a.cancel = context.WithCancelCause(ctx)
-	a.budget = newBudget(d.opts.ConnectTimeout, d.keys.prompts.spent, a.cancel)
+	a = d.attempt(ctx, h)
 	h.Name = h.Target() // for ssh; people know the host by its name
 	named := d.machine().is(h)
 	if named && h.Line == 0 || d.rsh != nil {
@@ -79,13 +77,20 @@ func (d *Dialer) prepare(ctx context.Context, h hostfile.Host) (a *attempt, loca
 	}
 	config, err := a.configuration()
 	if err == nil { // it may wait for programs, which have time limits of their own
-		a.s, err = config.lookup(a.ctx, h, lookupOptions{d.opts.Port, d.opts.AcceptNewHostKeys})
+		a.s, err = config.lookup(a.ctx, h, lookupOptions{port: d.opts.Port, acceptNew: d.opts.AcceptNewHostKeys})
 	}
 	if err != nil && !named {
 		a.end()
 		return nil, false, a.fail(err)
 	}
 	return a, named && (err != nil || !a.s.elsewhere), nil
+}
+
+func (d *Dialer) attempt(ctx context.Context, h hostfile.Host) *attempt {
+	a := &attempt{d: d, host: h, caller: ctx, trail: trail{start: time.Now()}}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	a.budget = newBudget(d.opts.ConnectTimeout, d.keys.prompts.spent, a.cancel)
+	return a
 }
 
 // configuration reads ssh's files, on the host's time.
@@ -167,24 +172,9 @@ func (a *attempt) once() (*sshConn, bool, error) {
 	}
 	a.tries++
 	a.stage.Store(int32(atTCP))
-	a.trail.mark("resolve")
-	a.peer = "the address of " + a.s.hostname
-	addrs, err := resolve(a.ctx, a.s.hostname, a.budget.total)
-	if err == nil && !a.s.elsewhere && a.d.machine().has(addrs) {
-		return nil, true, nil
-	}
-	if a.s.problem != nil {
-		return nil, false, a.s.problem
-	}
-	if a.s.user == "" {
-		return nil, false, errors.New("this user has no name to log in with")
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	conn, err := a.connect(addrs)
-	if err != nil {
-		return nil, false, err
+	conn, local, err := a.route()
+	if err != nil || local {
+		return nil, local, err
 	}
 	if err := a.enter(); err != nil {
 		conn.Close()
@@ -194,23 +184,64 @@ func (a *attempt) once() (*sshConn, bool, error) {
 	return client, false, err
 }
 
-// connect makes the connection. It gives up its slot while nothing answers: dead
-// hosts must not keep others waiting.
-func (a *attempt) connect(addrs []netip.Addr) (*bannerConn, error) {
+// route makes the connection on which ssh is to be spoken: through another host, by a
+// command, or to the host itself, which may turn out to be this machine.
+func (a *attempt) route() (conn *bannerConn, local bool, err error) {
+	if len(a.s.jumps) == 0 {
+		return a.direct()
+	}
+	if err = a.mayConnect(); err == nil {
+		conn, err = a.throughJump()
+	}
+	return conn, false, err
+}
+
+// mayConnect reports what forbids a connection, if something does.
+func (a *attempt) mayConnect() error {
+	switch {
+	case a.s.problem != nil:
+		return a.s.problem
+	case a.s.user == "":
+		return errors.New("this user has no name to log in with")
+	}
+	return nil
+}
+
+// direct connects to one of the host's addresses.
+func (a *attempt) direct() (*bannerConn, bool, error) {
+	a.trail.mark("resolve")
+	a.peer = "the address of " + a.s.hostname
+	addrs, err := resolve(a.ctx, a.s.hostname, a.budget.total)
+	if err == nil && !a.s.elsewhere && a.d.machine().has(addrs) {
+		return nil, true, nil
+	}
+	if no := a.mayConnect(); no != nil {
+		return nil, false, no
+	}
+	if err != nil {
+		return nil, false, err
+	}
 	a.trail.mark("connect")
 	var peers []string
 	for _, addr := range addrs {
 		peers = append(peers, netip.AddrPortFrom(addr, uint16(a.s.port)).String())
 	}
 	a.peer = strings.Join(peers, ", ")
-	c := connector{dial: a.d.dialTCP, port: uint16(a.s.port)}
+	c := connector{dial: a.d.dialTCP, port: uint16(a.s.port), stage: &a.stage}
+	conn, err := a.patiently(func() (*bannerConn, error) { return c.connect(a.ctx, addrs) })
+	return conn, false, err
+}
+
+// patiently makes a connection. It gives up its slot while nothing answers: dead hosts
+// must not keep others waiting. connect must end when a.ctx does.
+func (a *attempt) patiently(connect func() (*bannerConn, error)) (*bannerConn, error) {
 	type result struct {
 		conn *bannerConn
 		err  error
 	}
 	done := make(chan result, 1)
 	go func() {
-		conn, err := c.connect(a.ctx, addrs)
+		conn, err := connect()
 		done <- result{conn, err}
 	}()
 	slow := time.NewTimer(slotPatience)
@@ -218,7 +249,6 @@ func (a *attempt) connect(addrs []netip.Addr) (*bannerConn, error) {
 	for {
 		select {
 		case r := <-done:
-			a.stage.Store(max(a.stage.Load(), c.stage.Load()))
 			return r.conn, r.err
 		case <-slow.C:
 			a.leave()

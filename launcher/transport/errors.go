@@ -60,6 +60,39 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
 }
 
+// JumpError says that a jump host could not be reached. All hosts behind it have the
+// same *JumpError.
+type JumpError struct {
+	Host string // as the user wrote it in a ProxyJump
+	Err  error  // a *HostError
+}
+
+func (e *JumpError) Error() string {
+	return fmt.Sprintf("jump host %s: %v", cleanLine(e.Host, 200), e.Err)
+}
+
+func (e *JumpError) Unwrap() error { return e.Err }
+
+// ForwardError says that a jump host, which was reached, did not connect to the host
+// behind it.
+type ForwardError struct {
+	Jump       string // as in a ProxyJump
+	Target     string // host:port
+	Text       string // what the jump host's sshd said; cleaned
+	Prohibited bool   // it is not allowed to
+	again      bool
+}
+
+func (e *ForwardError) Error() string {
+	if e.Prohibited {
+		return fmt.Sprintf("jump host %s may not connect to %s: %s (AllowTcpForwarding or PermitOpen in its sshd_config)", e.Jump, e.Target, e.Text)
+	}
+	return fmt.Sprintf("jump host %s cannot connect to %s: %s", e.Jump, e.Target, e.Text)
+}
+
+// passing reports whether trying again may help.
+func (e *ForwardError) passing() bool { return e.again }
+
 // HostKeyProblem is a kind of HostKeyError.
 type HostKeyProblem int
 

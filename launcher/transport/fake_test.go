@@ -29,6 +29,7 @@ type fakeServer struct {
 	shell    func(ch ssh.Channel, command string) uint32 // returns the exit status
 	greeting func(conn net.Conn, n int) bool             // before ssh; false: it is done with the connection
 	hostKey  ssh.Signer
+	forward  func(nc ssh.NewChannel) // what becomes of connections through it
 
 	hang chan struct{} // closed when the test ends: what hangs waits for it
 
@@ -45,7 +46,7 @@ func newFakeServer(t *testing.T, address string) *fakeServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &fakeServer{listener: l, config: &ssh.ServerConfig{NoClientAuth: true}, shell: hailingShell, hang: make(chan struct{}), conns: map[net.Conn]bool{}}
+	s := &fakeServer{listener: l, config: &ssh.ServerConfig{NoClientAuth: true}, shell: hailingShell, forward: forwardAll, hang: make(chan struct{}), conns: map[net.Conn]bool{}}
 	_, s.hostKey = newKey(t)
 	t.Cleanup(s.close)
 	return s
@@ -102,6 +103,10 @@ func (s *fakeServer) serve(conn net.Conn, n int) {
 	}
 	s.wg.Go(func() { ssh.DiscardRequests(reqs) })
 	for nc := range chans {
+		if nc.ChannelType() == "direct-tcpip" {
+			s.wg.Go(func() { s.forward(nc) })
+			continue
+		}
 		ch, reqs, err := nc.Accept()
 		if err != nil {
 			return

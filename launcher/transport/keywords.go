@@ -32,7 +32,7 @@ var keywords = map[string]keyword{
 	"canonicalizemaxdots":         {"CanonicalizeMaxDots", used},
 	"canonicalizefallbacklocal":   {"CanonicalizeFallbackLocal", used},
 	"canonicalizepermittedcnames": {"CanonicalizePermittedCNAMEs", used},
-	"proxyjump":                   {"ProxyJump", barring},
+	"proxyjump":                   {"ProxyJump", used},
 	"proxycommand":                {"ProxyCommand", barring},
 	"proxyusefdpass":              {"ProxyUseFdpass", barring},
 	"refuseconnection":            {"RefuseConnection", barring},

@@ -34,6 +34,9 @@ func patience(err error, s stage, total time.Duration) time.Duration {
 		}
 		return longest
 	}
+	if e, ok := errors.AsType[*ForwardError](err); ok && e.passing() {
+		return total / 2
+	}
 	var dropped *DroppedError
 	var dns *net.DNSError
 	switch {

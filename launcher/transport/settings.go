@@ -17,7 +17,8 @@ type settings struct {
 	hostname         string // to connect to
 	port             int
 	user             string
-	alias            string // HostKeyAlias
+	jumps            []hostfile.Host // ProxyJump: to be passed in this order
+	alias            string          // HostKeyAlias
 	identities       []string
 	identitiesOnly   bool
 	explicit         bool // identities come from IdentityFile, not from the default names
@@ -41,7 +42,11 @@ func (s *settings) address() string {
 func (c *sshConfig) lookup(ctx context.Context, h hostfile.Host, o lookupOptions) (*settings, error) {
 	specific := h.User != "" || h.Port != 0
 	h.Port = cmp.Or(h.Port, o.port)
-	e, err := c.evaluate(ctx, h, map[string]*directive{})
+	given := map[string]*directive{}
+	if name := jumpName(o.jumps); name != "" {
+		given["proxy"] = &directive{key: "proxyjump", args: []string{name}, rest: name, file: "ProxyJump"}
+	}
+	e, err := c.evaluate(ctx, h, given)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -60,6 +65,7 @@ func (c *sshConfig) lookup(ctx context.Context, h hostfile.Host, o lookupOptions
 type lookupOptions struct {
 	port      int // of hosts that have none of their own; 0: ssh_config's
 	acceptNew bool
+	jumps     []hostfile.Host // instead of what ssh_config says, for a host in a chain; none: ssh_config's
 }
 
 func (e *evaluation) fill(s *settings) *ConfigError {
@@ -79,6 +85,13 @@ func (e *evaluation) fillPlace(s *settings) *ConfigError {
 	}
 	s.port, s.user = n, e.user()
 	s.alias = strings.ToLower(e.value("hostkeyalias"))
+	d := e.values["proxy"]
+	if d == nil || d.key != "proxyjump" {
+		return nil
+	}
+	if s.jumps, err = parseJump(d.rest); err != nil {
+		return d.errorf("ProxyJump: %v", err)
+	}
 	return nil
 }
 

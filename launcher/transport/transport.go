@@ -101,7 +101,7 @@ type Link interface {
 	Wait(ctx context.Context) error
 }
 
-// Phase is a step of Dial: "resolve", "connect" (with the key exchange), "auth",
+// Phase is a step of Dial: "jump" (waiting for the jump host) or "resolve", "connect" (with the key exchange), "auth",
 // "agent", "install" (only if the binary had to be sent) and "ready".
 type Phase struct {
 	Name string
@@ -121,6 +121,7 @@ type Dialer struct {
 	keys    *keyring
 	hosts   *hostKeys
 	ship    *shipment
+	jumps   *jumps
 	machine func() machine
 	dialTCP func(ctx context.Context, network, addr string) (net.Conn, error)
 
@@ -170,6 +171,7 @@ func New(opts Options) (*Dialer, error) {
 	d.keys = newKeyring(opts)
 	d.hosts = newHostKeys(d.log, d.note)
 	d.ship = newShipment(opts.Self)
+	d.jumps = newJumps(d)
 	d.machine = sync.OnceValue(thisMachine)
 	d.dialTCP = (&net.Dialer{KeepAlive: -1}).DialContext // frames carry heartbeats
 	return d, nil
@@ -264,6 +266,7 @@ func (d *Dialer) Warnings() []string {
 // and all Links are closed, and waits a few seconds for local agents to end. It does
 // not wait for a Prompt that has not returned.
 func (d *Dialer) Close() {
+	d.jumps.close()
 	d.world.close()
 	d.keys.close()
 	d.ship.close()
