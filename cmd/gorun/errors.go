@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os/exec"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"gorun/hostfile"
 	"gorun/launcher"
 	"gorun/launcher/output"
+	"gorun/launcher/transport"
 )
 
 // hostfileError makes a usage error of one that names no line: a file that cannot be
@@ -114,23 +116,62 @@ func (c *causes) list(r *report, headline, consequence string) {
 	}
 }
 
-// hostsReport lists the hosts that could not be used; equal causes share a line.
+// hostsReport lists the hosts that could not be used; equal causes share a line, and so do
+// all hosts behind a jump host that was not reached.
 func hostsReport(e *launcher.HostsError, consequence string) report {
 	var r report
 	var general, shown causes
-	for _, h := range e.Hosts {
-		general.add(generalize(h.Err.Error(), h.Host), h.Host)
+	failures, labels := foldJumps(e.Hosts)
+	for i, h := range failures {
+		general.add(generalize(h.Err.Error(), h.Host), labels[i])
 	}
-	for _, h := range e.Hosts {
+	for i, h := range failures {
 		text := h.Err.Error()
 		if g := generalize(text, h.Host); len(general.hosts[g]) > 1 {
 			text = g
 		}
-		shown.add(text, h.Host)
+		shown.add(text, labels[i])
 	}
 	shown.list(&r, fmt.Sprintf("%d of %d hosts cannot be used", len(e.Hosts), len(e.Hosts)+e.Good), consequence)
-	r.hints = append(r.hints, hostHints(e.Hosts)...)
+	r.hints = append(r.hints, hostHints(failures)...)
 	return r
+}
+
+// foldJumps replaces what failed because of the same jump host by that one's own failure.
+// The labels say what to call each, for people.
+func foldJumps(all []launcher.HostFailure) (folded []launcher.HostFailure, labels []string) {
+	place := map[*transport.JumpError]int{} // in folded
+	behind := map[int]int{}
+	for _, f := range all {
+		e := jumpFailure(f.Err)
+		if e == nil {
+			folded, labels = append(folded, f), append(labels, f.Host)
+			continue
+		}
+		i, ok := place[e]
+		if !ok {
+			i = len(folded)
+			place[e] = i
+			folded = append(folded, launcher.HostFailure{Host: e.Host, Err: e.Err})
+			labels = append(labels, fmt.Sprintf("%s, behind jump host %s", f.Host, e.Host))
+		}
+		if behind[i]++; behind[i] == 1 {
+			continue
+		}
+		labels[i] = fmt.Sprintf("jump host %s, with %s behind it", e.Host, plural(behind[i], "host"))
+	}
+	return folded, labels
+}
+
+// jumpFailure returns the failure of the first jump host on the way, nil if it was none.
+func jumpFailure(err error) (first *transport.JumpError) {
+	for {
+		e, ok := errors.AsType[*transport.JumpError](err)
+		if !ok {
+			return first
+		}
+		first, err = e, e.Err
+	}
 }
 
 // generalize takes out of text what is different for every host: its name and
@@ -145,6 +186,8 @@ func generalize(text, host string) string {
 			words[i] = strings.Replace(w, core, "ADDRESS", 1)
 		} else if user, rest, ok := strings.Cut(w, "@"); ok && strings.Contains(rest, host) {
 			words[i] = user + "@" + strings.Replace(rest, host, "HOST", 1)
+		} else if name, port, err := net.SplitHostPort(core); err == nil && name == host {
+			words[i] = strings.Replace(w, core, "HOST:"+port, 1)
 		} else if core == host || core == `"`+host+`"` {
 			words[i] = strings.Replace(w, host, "HOST", 1)
 		}

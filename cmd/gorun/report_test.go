@@ -138,10 +138,16 @@ func unreached(host string, err error) launcher.HostFailure {
 	return launcher.HostFailure{Host: host, Err: &transport.HostError{Host: host, Addr: "me@" + host + ":22", Err: err}}
 }
 
+// behindJump is the failure of a host by that of its jump host.
+func behindJump(host string, err *transport.JumpError) launcher.HostFailure {
+	return launcher.HostFailure{Host: host, Err: &transport.HostError{Host: host, Err: err}}
+}
+
 func TestErrors(t *testing.T) {
 	timeout := func(ip string) error {
 		return &transport.TimeoutError{After: 20 * time.Second, Reached: "no answer from " + ip + ":22"}
 	}
+	bastion := &transport.JumpError{Host: "bastion", Err: unreached("bastion", &transport.AuthError{User: "me"}).Err}
 	tests := map[string]struct {
 		err   error
 		code  int
@@ -161,6 +167,23 @@ func TestErrors(t *testing.T) {
 				"  gpu05, gpu06: ssh me@HOST:22: no answer from ADDRESS in 20s",
 				"  gpu07: ssh me@gpu07:22: connection refused",
 			}, "--connect-timeout",
+		},
+		"jump-host-down": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{
+				behindJump("gpu1", bastion), behindJump("gpu2", bastion), behindJump("gpu3", &transport.JumpError{Host: "inner", Err: unreached("inner", bastion).Err}),
+				unreached("gpu4", syscall.ECONNREFUSED),
+			}},
+			125, []string{
+				"4 of 4 hosts cannot be used; nothing was started",
+				"  jump host bastion, with 3 hosts behind it: ssh me@bastion:22: no key to offer",
+				"  gpu4: ssh me@gpu4:22: connection refused",
+			}, "ssh-add",
+		},
+		"jump-host-for-one": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{behindJump("gpu1", &transport.JumpError{Host: "b", Err: unreached("b", &transport.HostKeyError{
+				Problem: transport.HostKeyChanged, Name: "b", File: "/h/known_hosts", Line: 3,
+			}).Err})}},
+			125, []string{`gpu1, behind jump host b: ssh me@b:22: host key of "b" is not the one in /h/known_hosts:3: the host shows  ; nothing was started`}, "if b was reinstalled: ssh-keygen -R b",
 		},
 		"unknown-name": {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("gpux", &net.DNSError{Err: "no such host", Name: "gpux"})}},

@@ -357,6 +357,9 @@ func (a *attempt) fail(err error) error {
 		e.Addr, e.Unused = a.s.address(), a.s.unused
 		e.Unread = a.d.unreadable()
 	}
+	if _, ok := err.(*JumpError); ok {
+		e.Addr, e.Unused, e.Unread = "", nil, nil // it is not about this host
+	}
 	if errors.Is(err, errBudget) || errors.Is(context.Cause(a.ctx), errBudget) {
 		e.Err = a.timeout(err)
 	}

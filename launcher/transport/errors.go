@@ -85,7 +85,7 @@ type ForwardError struct {
 
 func (e *ForwardError) Error() string {
 	if e.Prohibited {
-		return fmt.Sprintf("jump host %s may not connect to %s: %s (AllowTcpForwarding or PermitOpen in its sshd_config)", e.Jump, e.Target, e.Text)
+		return fmt.Sprintf("jump host %s may not connect to %s (AllowTcpForwarding or PermitOpen in its sshd_config): it said %q", e.Jump, e.Target, e.Text)
 	}
 	return fmt.Sprintf("jump host %s cannot connect to %s: %s", e.Jump, e.Target, e.Text)
 }

@@ -171,7 +171,7 @@ func TestForwardFailures(t *testing.T) {
 		forward func(nc ssh.NewChannel)
 		want    string
 	}{
-		{"prohibited", reject(ssh.Prohibited, "open failed"), "jump host a may not connect to 127.0.0.1:22: open failed (AllowTcpForwarding or PermitOpen in its sshd_config)"},
+		{"prohibited", reject(ssh.Prohibited, "open failed"), "jump host a may not connect to 127.0.0.1:22 (AllowTcpForwarding or PermitOpen in its sshd_config): it said \"open failed\""},
 		{"unknown-name", reject(ssh.ConnectionFailed, "Name or service not known"), "jump host a cannot connect to 127.0.0.1:22: Name or service not known"},
 		{"refused", reject(ssh.ConnectionFailed, "Connection refused\n\x1b[31m"), "cannot connect to 127.0.0.1:22: Connection refused | ?[31m"},
 		{"no-answer", func(ssh.NewChannel) {}, "no answer from 127.0.0.1:22 through a in 1s"},
