@@ -123,7 +123,7 @@ func TestSettings(t *testing.T) {
 
 func TestSettingsProblems(t *testing.T) {
 	tests := []struct{ name, text, want string }{
-		{"proxy-jump", "Host a\n  ProxyJump bastion", ":2: ProxyJump is not supported"},
+		{"proxy-jump", "Host a\n  ProxyJump a,,b", `:2: ProxyJump: "" names no host`},
 		{"proxy-command", "ProxyCommand nc %h %p", ":1: ProxyCommand is not supported"},
 		{"match-exec", "Match exec \"hang %n\"\n  Port 5", `:1: Match exec: "hang a": it did not end in 1s`},
 		{"match-exec-token", "Match exec \"x %Z\"", `:1: Match exec: "x %Z": token %Z is not supported`},
@@ -189,13 +189,13 @@ func TestIncludes(t *testing.T) {
 	dir := filepath.Join(home, ".ssh")
 	os.Mkdir(filepath.Join(dir, "more.d"), 0o700)
 	write(t, filepath.Join(dir, "more.d", "1.conf"), "Host c\nHostName sea\n", 0o600)
-	write(t, filepath.Join(dir, "more.d", "2.conf"), "Host c d\nHostName lake\nPort 1\nProxyJump x\n", 0o600)
+	write(t, filepath.Join(dir, "more.d", "2.conf"), "Host c d\nHostName lake\nPort 1\nProxyUseFdpass yes\n", 0o600)
 	write(t, filepath.Join(dir, "only-b"), "User inner\nHost a b\nPort 7\n", 0o600)
 	if c, err = loadConfig(Options{Home: home, User: "alice"}, testWorld(), noFile); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct{ host, want string }{
-		{"a", "a alice 9"}, {"b", "b inner 7"}, {"c", "sea alice 1 " + dir + "/more.d/2.conf:4: ProxyJump is not supported"},
+		{"a", "a alice 9"}, {"b", "b inner 7"}, {"c", "sea alice 1 " + dir + "/more.d/2.conf:4: ProxyUseFdpass is not supported"},
 	}
 	for _, tt := range tests {
 		s, err := c.lookup(t.Context(), hostfile.Host{Name: tt.host}, lookupOptions{})

@@ -10,10 +10,13 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // peer says how an address behaves in a fake network.
@@ -90,7 +93,7 @@ func TestConnectRace(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var dialled []string
-				c := connector{dial: network(tt.peers, &dialled), port: 22}
+				c := connector{dial: network(tt.peers, &dialled), port: 22, stage: new(atomic.Int32)}
 				var addrs []netip.Addr
 				for a := range strings.FieldsSeq(tt.addrs) {
 					addrs = append(addrs, netip.MustParseAddr(a))
@@ -144,6 +147,11 @@ func TestPatience(t *testing.T) {
 		{"name-server-busy", &net.DNSError{IsTemporary: true}, atTCP, total},
 		{"host-key", &HostKeyError{}, atKeys, 0},
 		{"config", &ConfigError{}, atTCP, 0},
+		{"jump-host-refuses", &JumpError{Err: syscall.ECONNREFUSED}, atTCP, 0},
+		{"refused-behind-a-jump-host", forwardFailure(&ssh.OpenChannelError{Reason: ssh.ConnectionFailed, Message: "Connection refused"}, forwardAddr{}), atTCP, total / 2},
+		{"unknown-behind-a-jump-host", forwardFailure(&ssh.OpenChannelError{Reason: ssh.ConnectionFailed, Message: "Name or service not known"}, forwardAddr{}), atTCP, 0},
+		{"forwarding-not-allowed", forwardFailure(&ssh.OpenChannelError{Reason: ssh.Prohibited}, forwardAddr{}), atTCP, 0},
+		{"jump-connection-lost", forwardFailure(io.EOF, forwardAddr{}), atTCP, total / 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -417,9 +417,9 @@ func TestNotRetried(t *testing.T) {
 			t.Errorf("connections: got %d; want 1", s.count())
 		}
 	})
-	t.Run("proxy-jump", func(t *testing.T) {
+	t.Run("barred", func(t *testing.T) {
 		s := newFakeServer(t, "127.0.0.1:0").start()
-		d := fakeDialer(t, func(o *Options) { o.Config = sshConfigFile(t, "ProxyJump bastion") })
+		d := fakeDialer(t, func(o *Options) { o.Config = sshConfigFile(t, "ProxyUseFdpass yes") })
 		_, err := dial(t, d, s.host())
 		if _, ok := errors.AsType[*ConfigError](err); !ok || s.count() != 0 {
 			t.Errorf("got %v after %d connections; want a ConfigError, and no connection", err, s.count())

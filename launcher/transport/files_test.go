@@ -85,9 +85,9 @@ func TestBlockingFiles(t *testing.T) {
 
 // TestLocalAsksNoConfig: ssh_config sends a written name elsewhere, but not a job without hosts.
 func TestLocalAsksNoConfig(t *testing.T) {
-	d := fakeDialer(t, func(o *Options) { o.Config = sshConfigFile(t, "Host localhost", "ProxyJump bastion", "Port 9") })
+	d := fakeDialer(t, func(o *Options) { o.Config = sshConfigFile(t, "Host localhost", "ProxyUseFdpass yes", "Port 9") })
 	mustDial(t, d, hostfile.Host{Name: "localhost"}).Close()
-	if _, err := dial(t, d, hostfile.Host{Name: "localhost", Line: 1}); err == nil || !strings.Contains(err.Error(), "ProxyJump") {
+	if _, err := dial(t, d, hostfile.Host{Name: "localhost", Line: 1}); err == nil || !strings.Contains(err.Error(), "ProxyUseFdpass") {
 		t.Errorf("a name from a hostfile: got %v; want what ssh_config says", err)
 	}
 }

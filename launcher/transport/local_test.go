@@ -18,7 +18,7 @@ import (
 func TestLocalNames(t *testing.T) {
 	hostname, _ := os.Hostname()
 	d := fakeDialer(t, func(o *Options) {
-		o.Config = sshConfigFile(t, "Host moved", "  HostName localhost", "Host *", "  ProxyJump bastion", "  Port 2222")
+		o.Config = sshConfigFile(t, "Host moved", "  HostName localhost", "Host *", "  ProxyUseFdpass yes", "  Port 2222")
 	})
 	for _, name := range []string{"", "localhost", "127.0.0.1", "::1", hostname} {
 		l, err := dial(t, d, hostfile.Host{Name: name})
@@ -33,7 +33,7 @@ func TestLocalNames(t *testing.T) {
 	for _, h := range []hostfile.Host{{Name: "localhost", Port: 22}, {Name: "localhost", User: "u"}, {Name: "moved"}} {
 		_, err := dial(t, d, h)
 		if _, ok := errors.AsType[*ConfigError](err); !ok {
-			t.Errorf("%+v: got %v; want ssh to be used, and the ProxyJump to be told", h, err)
+			t.Errorf("%+v: got %v; want ssh to be used, and ProxyUseFdpass to be told", h, err)
 		}
 	}
 }

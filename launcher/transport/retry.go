@@ -34,6 +34,9 @@ func patience(err error, s stage, total time.Duration) time.Duration {
 		}
 		return longest
 	}
+	if _, ok := errors.AsType[*JumpError](err); ok {
+		return 0 // it has been tried again, for all hosts behind it
+	}
 	if e, ok := errors.AsType[*ForwardError](err); ok && e.passing() {
 		return total / 2
 	}
