@@ -18,6 +18,12 @@ func (r *run) patience() time.Duration { return r.job.ConnectTimeout }
 
 func (r *run) now() time.Duration { return time.Since(r.began) }
 
+func (r *run) connected(h *host) {
+	if r.io.Events != nil {
+		r.tell(func() { r.record(Event{Event: "host_connected", Host: h.spec.Name, Steps: steps(h)}) })
+	}
+}
+
 func (r *run) cameUp(h *host) {
 	r.tell(func() {
 		if r.io.Verbose {

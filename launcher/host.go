@@ -59,6 +59,7 @@ func (h *host) local() bool {
 type sink interface {
 	patience() time.Duration // for an agent that is running to say hello
 	now() time.Duration
+	connected(h *host) // an agent runs there; its hello comes next
 	cameUp(h *host)
 	didNotCome(h *host, err error)
 	frame(h *host, f wire.Frame) error // an error ends the link
@@ -77,6 +78,7 @@ func (h *host) serve(d *transport.Dialer, s sink) {
 	defer link.Close()
 	defer context.AfterFunc(h.ctx, func() { link.Close() })()
 	h.link = link
+	s.connected(h)
 	r := wire.NewReader(link, wire.MaxReport)
 	if h.hello, err = readHello(link, r, s.patience()); err != nil {
 		s.didNotCome(h, fmt.Errorf("its agent started but sent no hello: %s", h.whyGone(err, s)))

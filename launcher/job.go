@@ -99,6 +99,7 @@ type IO struct {
 	Signals        <-chan os.Signal
 	Prompt         func(prompt string) ([]byte, error) // asks for a passphrase on the terminal; nil: never
 	Log            func(lines io.Writer) *slog.Logger  // makes a logger of a writer that takes a line at a time; nil: no log
+	Events         func(Event)                         // is told what happens, in order, without V, T and Elapsed; it must not block. nil: nobody
 	Verbose        bool                                // lines on what each host does (-v)
 	Exe            string                              // the gorun binary that is run on every host
 	Home, User     string                              // of the user, for ssh's files and login name

@@ -121,6 +121,10 @@ type machine struct {
 	lostHosts    []string
 	killed       []int
 	left         []string
+
+	listened bool    // somebody wants the events
+	events   []Event // since the last journal
+	byHost   [][]int // ranks of each host, for the events
 }
 
 type machineHost struct {
@@ -142,10 +146,20 @@ func (m *machine) step(e event) []action {
 	if m.phase == phaseOver {
 		return nil
 	}
+	before := m.phase
+	out := m.settle(m.react(e))
+	if m.phase != before {
+		m.emit(Event{Event: "phase", Phase: string(m.phase)})
+	}
+	return out
+}
+
+// react does what the event itself asks for.
+func (m *machine) react(e event) []action {
 	var out []action
 	switch {
 	case e.up != nil:
-		m.hostCameUp(e.host)
+		m.hostCameUp(e.host, e.up)
 	case e.failed != nil:
 		m.hostDidNotCome(e.host, e.failed)
 	case e.planned != nil:
@@ -162,7 +176,7 @@ func (m *machine) step(e event) []action {
 	case e.prepared != nil:
 		m.hostPrepared(e.host, e.prepared)
 	case e.started != nil:
-		m.hostStarted(e.host)
+		m.hostStarted(e.host, e.started)
 	case e.exited != nil:
 		out = m.rankEnded(e.host, e.exited)
 	case e.done != nil:
@@ -184,7 +198,7 @@ func (m *machine) step(e event) []action {
 		m.stdoutClosed = true
 		out = m.stop()
 	}
-	return m.settle(out)
+	return out
 }
 
 // settle moves to the next phase when the current one has nothing left to wait for.
@@ -238,13 +252,14 @@ func (m *machine) toAll(msg wire.Message) []action {
 	return out
 }
 
-func (m *machine) hostCameUp(i int) {
+func (m *machine) hostCameUp(i int, hello *wire.Hello) {
 	switch {
 	case m.hosts[i].state != hostDialing:
 	case m.stopping: // its dialling was cancelled too late: its link closes, and the agent ends with it
 		m.hosts[i].state = hostDone
 	default:
 		m.hosts[i].state = hostUp
+		m.emitHost("host_hello", i, Event{Cores: hello.Cores, GPUs: new(hello.GPUs)})
 	}
 }
 
@@ -254,8 +269,13 @@ func (m *machine) hostDidNotCome(i int, err error) {
 	}
 	m.hosts[i].state = hostFailed
 	if !m.stopping {
-		m.hostFailures = append(m.hostFailures, HostFailure{Host: m.hosts[i].name, Err: err})
+		m.hostFails(i, err)
 	}
+}
+
+func (m *machine) hostFails(i int, err error) {
+	m.hostFailures = append(m.hostFailures, HostFailure{Host: m.hosts[i].name, Err: err})
+	m.emitHost("host_failed", i, Event{Text: err.Error()})
 }
 
 // place takes the layout over. Hosts that got no rank are let go.
@@ -283,6 +303,7 @@ func (m *machine) place(l Layout) []action {
 func (m *machine) hostStaged(i int) {
 	if m.phase == phaseStaging && m.hosts[i].state == hostUp {
 		m.hosts[i].state = hostStaged
+		m.emitHost("host_staged", i, Event{})
 	}
 }
 
@@ -290,7 +311,9 @@ func (m *machine) cannotStage(why []PrepareFailure) []action {
 	if m.phase != phaseStaging || m.stopping {
 		return nil
 	}
-	m.prepare = append(m.prepare, why...)
+	for _, f := range why {
+		m.cannotStart(f)
+	}
 	return m.stop()
 }
 
@@ -307,14 +330,23 @@ func (m *machine) hostPrepared(i int, p *wire.Prepared) {
 		return // it cannot be prepared twice, or without a plan
 	}
 	m.hosts[i].state = hostPrepared
+	if len(p.Failures) == 0 {
+		m.emitHost("host_prepared", i, Event{})
+	}
 	for _, f := range p.Failures {
-		m.prepare = append(m.prepare, PrepareFailure{Host: m.hosts[i].name, Rank: f.Rank, Code: f.Code, Text: f.Text})
+		m.cannotStart(PrepareFailure{Host: m.hosts[i].name, Rank: f.Rank, Code: f.Code, Text: f.Text})
 	}
 }
 
-func (m *machine) hostStarted(i int) {
+func (m *machine) cannotStart(f PrepareFailure) {
+	m.prepare = append(m.prepare, f)
+	m.emitUnable(f)
+}
+
+func (m *machine) hostStarted(i int, s *wire.Started) {
 	if m.begun && m.hosts[i].state == hostPrepared {
 		m.hosts[i].state = hostStarted
+		m.emitStarted(i, s.PIDs)
 	}
 }
 
@@ -338,6 +370,7 @@ func (m *machine) rankEnded(host int, x *wire.Exited) []action {
 	default:
 		r.State = StateExited
 	}
+	m.emitEnded(*r)
 	if r.failed() && !m.keepGoing {
 		return m.stop()
 	}
@@ -364,6 +397,7 @@ func (m *machine) hostIsDone(i int, d *wire.Done) []action {
 	for _, l := range d.Left {
 		m.left = append(m.left, m.hosts[i].name+": "+l)
 	}
+	m.emitHost("host_done", i, Event{Killed: d.Killed, Left: d.Left})
 	return []action{{host: i, drop: true}}
 }
 
@@ -379,6 +413,7 @@ func (m *machine) hostIsLost(i int, l *lostEvent) []action {
 	} else {
 		m.hostFailures = append(m.hostFailures, HostFailure{Host: h.name, Err: errors.New(l.why)})
 	}
+	m.emitHost("host_lost", i, Event{Text: l.why})
 	m.loseRanks(i)
 	h.state = hostLost
 	out := []action{{host: i, drop: true}}
@@ -402,6 +437,7 @@ func (m *machine) loseRanks(host int) {
 		if p.Host == host && m.ranks[r].State == StateWaiting {
 			m.ranks[r].State = StateLost
 			m.ended++
+			m.emitEnded(m.ranks[r])
 		}
 	}
 }
@@ -411,6 +447,11 @@ func (m *machine) hostIsSwept(i int, s *sweptEvent) []action {
 		return nil
 	}
 	m.hosts[i].state = hostLost
+	swept := Event{}
+	if s.err != nil {
+		swept.Text = s.err.Error()
+	}
+	m.emitHost("host_swept", i, swept)
 	if s.err != nil && m.begun {
 		m.left = append(m.left, fmt.Sprintf("%s: cannot tell whether processes of the job are left: %v", m.hosts[i].name, s.err))
 	}
@@ -421,5 +462,6 @@ func (m *machine) hostIsSilent(i int, d time.Duration) []action {
 	if !m.live(i) {
 		return nil
 	}
+	m.emitHost("host_silent", i, Event{Silent: d})
 	return []action{{say: fmt.Sprintf("%s: silent for %v", m.hosts[i].name, d.Round(time.Second))}}
 }

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,7 +20,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the machine does into test
 
 // TestMachine plays the scripts in testdata/machine: a line is an event, and the
 // indented lines below it are what the machine says is to be done, and where the job
-// stands when its phase changes. Rewrite them with: go test ./launcher -run TestMachine -rewrite
+// stands when its phase changes. "events" shows what --events is told. Rewrite them with: go test ./launcher -run TestMachine -rewrite
 func TestMachine(t *testing.T) {
 	files, err := filepath.Glob("testdata/machine/*.txt")
 	if err != nil || len(files) == 0 {
@@ -86,9 +87,13 @@ func (s *scripted) line(line string) []string {
 			}
 		}
 		s.m = newMachine(f[1:], Job{Grace: grace, ConnectTimeout: 20 * time.Second, KeepGoing: keep, Bcast: files}, defaultWaits())
+		s.m.listened = true
+		s.m.announce()
 		return nil
 	case "result":
 		return s.result()
+	case "events":
+		return s.events()
 	}
 	before := s.m.phase
 	var said []string
@@ -112,7 +117,7 @@ func (s *scripted) host(name string) int {
 }
 
 // event reads: up H | failed H WHY | placed N... | planfail WHY | prepared H [RANK:CODE:TEXT] |
-// started H | exited RANK [code=N] [signal=N] [at=D] [text=T] [bystop] [host=H] | done H [killed=N] [left=T] |
+// started H [pids=N,N] | exited RANK [code=N] [signal=N] [at=D] [text=T] [bystop] [host=H] | done H [killed=N] [left=T] |
 // moved | staged H | unstaged H WHY | lost H WHY | died H WHY | swept H [WHY] | silent H D | signal NAME | timeout | deadline | stdout
 // Times of ranks are since their start; "hosts" may end in keep-going, no-grace and files.
 func (s *scripted) event(f []string) event {
@@ -157,7 +162,7 @@ func (s *scripted) event(f []string) event {
 	case "staged":
 		e.staged = true
 	case "started":
-		e.started = &wire.Started{}
+		e.started = &wire.Started{PIDs: pidsOf(f[2:])}
 	case "done":
 		e.done = doneOf(f[2:])
 	case "lost":
@@ -204,6 +209,17 @@ func (s *scripted) exited(f []string) event {
 		}
 	}
 	return e
+}
+
+// pidsOf reads pids=N,N.
+func pidsOf(f []string) []int {
+	var pids []int
+	for _, field := range f {
+		for n := range strings.SplitSeq(strings.TrimPrefix(field, "pids="), ",") {
+			pids = append(pids, number(n))
+		}
+	}
+	return pids
 }
 
 func doneOf(f []string) *wire.Done {
@@ -282,6 +298,20 @@ func (s *scripted) show(a action) string {
 	}
 	s.t.Fatalf("unknown action %+v", a)
 	return ""
+}
+
+// events writes the machine's events since the last time without what is nothing.
+func (s *scripted) events() []string {
+	var out []string
+	for _, e := range s.m.journal() {
+		line, err := json.Marshal(e)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		text := strings.Replace(string(line), `"v":0,"t":"0001-01-01T00:00:00Z","elapsed_ns":0,`, "", 1)
+		out = append(out, text)
+	}
+	return out
 }
 
 func (s *scripted) result() []string {

@@ -107,12 +107,14 @@ func newRun(job Job, io IO, w waits) (*run, error) {
 		names = append(names, h.Name)
 	}
 	r.m = newMachine(names, r.job, w)
+	r.m.listened = io.Events != nil
 	if r.dialer, err = r.newDialer(); err != nil {
 		return nil, err
 	}
 	if r.out, err = output.New(output.Options{Stderr: io.Stderr, StderrTerminal: io.StderrTerminal}); err != nil {
 		return nil, err
 	}
+	r.recordStart()
 	for _, n := range notes {
 		r.note(n.Level, n.Text)
 	}
@@ -254,7 +256,9 @@ func (r *run) step(e event) {
 	if e.exited != nil {
 		e.exited.At += r.hosts[e.host].startAt
 	}
-	for _, a := range r.m.step(e) {
+	actions := r.m.step(e)
+	r.record(r.m.journal()...)
+	for _, a := range actions {
 		r.do(a)
 	}
 }
@@ -405,6 +409,7 @@ func (l logLines) Write(p []byte) (int, error) {
 func (r *run) note(level, text string) {
 	switch {
 	case level == "warn":
+		r.record(Event{Event: "warning", Text: text})
 		r.say("warning: " + text)
 	case r.io.Verbose:
 		r.say(text)

@@ -60,6 +60,9 @@ func (m *machine) kill() []action {
 
 // order sends the stop, and lets the hosts go that are not reached yet.
 func (m *machine) order(grace time.Duration) []action {
+	if !m.stopping {
+		m.emitStop()
+	}
 	m.stopping = true
 	out := m.toAll(wire.Message{Stop: &wire.Stop{Grace: grace}})
 	if m.phase != phaseConnecting {
@@ -98,6 +101,7 @@ func (m *machine) signalCame(s syscall.Signal) []action {
 
 func (m *machine) endBySignal(s syscall.Signal) []action {
 	m.interrupted(s)
+	m.emit(Event{Event: "signal", Signal: int(s)})
 	switch {
 	case m.signalled > 1:
 		return append(m.sayWaiting("killing", ""), m.kill()...)
@@ -172,18 +176,18 @@ func (m *machine) deadlinePassed() []action {
 	case m.phase == phaseRunning:
 		return m.stopWithin(m.grace / 2)
 	case m.phase == phaseStaging:
-		for _, h := range m.hosts {
+		for i, h := range m.hosts {
 			if h.state == hostUp {
 				err := fmt.Errorf("reached, but bringing files there made no progress for %v", m.waits.stage)
-				m.hostFailures = append(m.hostFailures, HostFailure{Host: h.name, Err: err})
+				m.hostFails(i, err)
 			}
 		}
 		return m.stop()
 	case m.phase == phasePreparing:
-		for _, h := range m.hosts {
+		for i, h := range m.hosts {
 			if h.state == hostUp || h.state == hostStaged {
 				err := fmt.Errorf("reached, but its agent did not prepare the ranks within %v", m.prepareLimit)
-				m.hostFailures = append(m.hostFailures, HostFailure{Host: h.name, Err: err})
+				m.hostFails(i, err)
 			}
 		}
 		return m.stop()
@@ -203,13 +207,16 @@ func (m *machine) giveUp() []action {
 		case h.state == hostDialing: // its dialling was cancelled; nothing runs there
 		case h.state == hostSweeping && m.begun:
 			m.left = append(m.left, h.name+": the sweep did not end in time")
+			m.emitHost("host_swept", i, Event{Text: "did not end in time"})
 		case h.state == hostSweeping:
 		case m.live(i) && m.begun:
 			m.lostHosts = append(m.lostHosts, h.name+": did not confirm the stop")
+			m.emitHost("host_lost", i, Event{Text: "did not confirm the stop"})
 			m.left = append(m.left, h.name+": it is not known whether processes of the job are left")
 			m.loseRanks(i)
 		case m.live(i):
 			m.lostHosts = append(m.lostHosts, h.name+": did not confirm the stop; nothing was started there")
+			m.emitHost("host_lost", i, Event{Text: "did not confirm the stop; nothing was started there"})
 		default:
 			continue
 		}

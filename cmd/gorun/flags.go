@@ -50,6 +50,7 @@ type options struct {
 	pidTo   string
 	dryRun  bool
 	result  string
+	events  string // "-" for stdout
 	version bool
 	help    bool
 
@@ -295,6 +296,12 @@ func (o *options) diagnosisFlags() group {
 		{
 			words: "--result", arg: "FILE", value: value(&o.result, text), complete: aFile, key: "output.result",
 			text: `Write how the job ended to *file*, as JSON; see RESULT.`,
+		},
+		{
+			words: "--events", arg: "FILE", value: value(&o.events, text), complete: aFile, key: "output.events",
+			text: `Write what happens to *file* while it happens, a line of JSON for each event: phases,
+				hosts that are reached and lost, ranks that start and end, and the exit code. See
+				docs/events.md. The file may be a pipe that has a reader, and - is the standard output.`,
 		},
 		{
 			words: "--version -V", value: yes(&o.version),

@@ -115,16 +115,22 @@ const streamPatience = 10 * time.Second
 
 // writeInto writes to a stream, behind what is there. A pipe must have a reader.
 func writeInto(path string, data []byte) error {
-	w, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ENXIO) {
-		return fmt.Errorf("%w; a pipe needs a reader", err)
-	}
+	w, err := openStream(path)
 	if err != nil {
 		return err
 	}
 	w.SetWriteDeadline(time.Now().Add(streamPatience)) // no file but a pipe or terminal knows one, nor needs it
 	_, err = w.Write(data)
 	return errors.Join(err, w.Close())
+}
+
+// openStream opens a stream for writing behind what is there.
+func openStream(path string) (*os.File, error) {
+	w, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) {
+		err = fmt.Errorf("%w; a pipe needs a reader", err)
+	}
+	return w, err
 }
 
 // replace writes data beside path and renames it into place. The mode is as the

@@ -26,6 +26,7 @@ type command struct {
 	console        console
 	release        func()           // lets signals be watched by a job
 	signals        <-chan os.Signal // watched by a job; nil before it
+	events         *eventLog        // of --events; nil: none
 }
 
 // run is main without the process: args come without the program's name, and the exit
@@ -73,6 +74,9 @@ func (c *command) launch(ctx context.Context, args []string) int {
 	}
 	if err := checkResult(o.result); err != nil {
 		return c.fail(err, o)
+	}
+	if c.events, err = openEvents(o.events, c.stdout, o.concealIn); err != nil {
+		return c.end(o, nil, err)
 	}
 	res, err := c.job(ctx, o)
 	return c.end(o, res, err)
@@ -151,6 +155,9 @@ func (c *command) world(o options, tty *terminal) (launcher.IO, error) {
 		Log: func(lines io.Writer) *slog.Logger { return logger(o.verbose, lines) }, Verbose: o.verbose, Exe: exe,
 	}
 	w.Color = wantColor(c.env, w.StdoutTerminal)
+	if c.events != nil {
+		w.Events = c.events.add
+	}
 	w.Home, w.User = c.account()
 	return w, err
 }
@@ -195,6 +202,7 @@ func (c *command) end(o options, res *launcher.Result, err error) int {
 	if c.signals != nil {
 		exitBy(code, endSignals()...)
 	}
+	code = c.endEvents(code, r)
 	if o.result == "" {
 		return code
 	}
@@ -202,6 +210,21 @@ func (c *command) end(o options, res *launcher.Result, err error) int {
 	f.Command, f.Programs = o.commands()
 	if err := writeResult(o.result, f); err != nil {
 		c.console.warn("the result could not be written: " + err.Error())
+		if code == 0 {
+			code = exitTrouble
+		}
+	}
+	return code
+}
+
+// endEvents writes the last event and returns the exit code.
+func (c *command) endEvents(code int, r report) int {
+	if c.events == nil {
+		return code
+	}
+	limit := cmp.Or(c.console.limit, streamPatience)
+	if err := c.events.close(launcher.Event{Event: "end", Exit: &code, Message: r.lines}, limit); err != nil {
+		c.console.warn("the events could not be written: " + err.Error())
 		if code == 0 {
 			code = exitTrouble
 		}

@@ -148,6 +148,10 @@ func (o *options) checkTogether() error {
 		return &usageError{"-q and -v contradict each other", nil}
 	case o.dryRun && o.result != "":
 		return &usageError{"--result and --dry-run exclude each other", []string{"a dry run has no result"}}
+	case o.dryRun && o.events != "":
+		return &usageError{"--events and --dry-run exclude each other", []string{"nothing happens in a dry run"}}
+	case o.result != "" && o.result == o.events:
+		return &usageError{"--result and --events write the same file", nil}
 	case np > 0 && o.stdin >= np:
 		return &usageError{fmt.Sprintf("--stdin %d: with -np %d the last rank is %d", o.stdin, np, np-1), nil}
 	}
