@@ -71,8 +71,7 @@ func (c *command) cleanHosts(ctx context.Context, o options, hosts []hostfile.Ho
 	defer tty.close()
 	home, user := c.account()
 	d, err := transport.New(transport.Options{
-		ConnectTimeout: o.connectTimeout, AcceptNewHostKeys: o.acceptNew, Fanout: o.fanout, Home: home, User: user,
-		Rsh:         o.rsh,
+		ConnectTimeout: o.connectTimeout, AcceptNewHostKeys: o.acceptNew, Fanout: o.fanout, Home: home, User: user, Rsh: o.rsh,
 		AgentSocket: c.env.get("SSH_AUTH_SOCK"), Prompt: tty.prompt(), Logger: logger(o.verbose, &c.console),
 	})
 	if err != nil {
