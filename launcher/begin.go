@@ -51,6 +51,7 @@ func (r *run) place() {
 
 // sendPlans tells each host what it is to run.
 func (r *run) sendPlans() {
+	r.planner.window = r.window()
 	for _, h := range r.hosts {
 		if r.planner.layout.Count[h.index] == 0 {
 			continue

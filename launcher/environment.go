@@ -20,6 +20,7 @@ type environment struct {
 // the job map.
 func (j Job) environment() (environment, []envsync.Note, error) {
 	policy := j.Env
+	policy.Set = slices.Concat(j.terminalKind(), policy.Set)
 	if len(j.Apps) == 1 {
 		policy.Set = slices.Concat(policy.Set, j.Apps[0].Set)
 	}
@@ -31,7 +32,7 @@ func (j Job) environment() (environment, []envsync.Note, error) {
 	for i, a := range j.Apps {
 		whole := job
 		if len(j.Apps) > 1 && len(a.Set) > 0 {
-			policy.Set = slices.Concat(j.Env.Set, a.Set)
+			policy.Set = slices.Concat(j.terminalKind(), j.Env.Set, a.Set)
 			var more []envsync.Note
 			if whole, more, err = policy.Build(); err != nil {
 				return environment{}, nil, err

@@ -55,6 +55,7 @@ type Job struct {
 	Preload []string // files and directories that are sent, too; as all names here they count from Dir
 
 	Stdin     int    // a rank, StdinNone or StdinAll
+	Pty       bool   // stdout and stderr of each rank are one pseudo terminal
 	Tag       bool   // prefix every line with [rank host]
 	Stamp     bool   // prefix every line with the time
 	OutputDir string // one file per rank and stream instead of stdout and stderr, as output.FileNames reads it; "" for none
@@ -96,6 +97,7 @@ type IO struct {
 	StdoutTerminal bool
 	StderrTerminal bool
 	Color          bool
+	Window         func() (rows, cols int) // size of the terminal that the ranks' are to be like; 0: none is known; nil: there is none
 	Signals        <-chan os.Signal
 	Prompt         func(prompt string) ([]byte, error) // asks for a passphrase on the terminal; nil: never
 	Log            func(lines io.Writer) *slog.Logger  // makes a logger of a writer that takes a line at a time; nil: no log

@@ -161,10 +161,11 @@ type planner struct {
 	layout Layout
 	site   site
 	env    environment
-	cargo  *cargo  // nil: no files are brought to the hosts
-	nodes  []int   // hosts by node number
-	node   []int   // node numbers by host
-	ranks  [][]int // by host
+	cargo  *cargo       // nil: no files are brought to the hosts
+	nodes  []int        // hosts by node number
+	node   []int        // node numbers by host
+	ranks  [][]int      // by host
+	window *wire.Window // nil without Job.Pty
 }
 
 // lay completes p with the layout.
@@ -182,7 +183,7 @@ func (p *planner) lay(l Layout) {
 func (p *planner) plan(h int) *wire.Plan {
 	plan := &wire.Plan{
 		JobID: p.id, Secret: p.secret, Size: p.layout.Size(), Nodes: len(p.nodes), Node: p.node[h],
-		Dir: wire.Bytes(p.job.Dir), Env: pairs(p.env.job), Credit: streamCredit(p.layout.Size()),
+		Dir: wire.Bytes(p.job.Dir), Env: pairs(p.env.job), Window: p.window, Credit: streamCredit(p.layout.Size()),
 		Prepend: bytesOf(prepended(p.job.Prefix)), HoldPort: p.node[h] == 0, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
 	}
 	for _, rank := range p.ranks[h] {

@@ -209,7 +209,9 @@ func (r *run) storeTimer() (<-chan time.Time, func() bool) {
 }
 
 func (r *run) signalled(s os.Signal) {
-	if s, ok := s.(syscall.Signal); ok {
+	if s == syscall.SIGWINCH {
+		r.resize()
+	} else if s, ok := s.(syscall.Signal); ok {
 		r.step(event{signal: s})
 	}
 }

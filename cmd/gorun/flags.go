@@ -36,6 +36,7 @@ type options struct {
 	backend  string
 
 	tag, stamp bool
+	pty        bool
 	outputDir  string // a pattern
 	stdin      int    // a rank, launcher.StdinNone or launcher.StdinAll
 
@@ -254,6 +255,14 @@ func (o *options) outputFlags() group {
 				without their endings: logs/%j/%h/rank-%r makes logs/ID/gpu1/rank-3.out and
 				rank-3.err. Such files replace those of the same name, and nothing else is removed.
 				That two ranks have the same name is an error before any is started.`,
+		},
+		{
+			words: "--pty", value: yes(&o.pty), key: "output.pty",
+			text: `Give every rank a pseudo terminal for its standard output and error, as programs
+				want that print at once, in columns or with a progress bar only there. The two are one
+				then, on the output of gorun. Its size is that of gorun's terminal, or 24 lines of 80
+				columns. Bytes pass unchanged. Standard input is as without it, and signals too: it is no
+				controlling terminal.`,
 		},
 	}, ""}
 }

@@ -75,14 +75,22 @@ func start(t *testing.T, args ...string) *process {
 // startTo is start with a standard error of its own, unless that is nil.
 func startTo(t *testing.T, stderr *os.File, args ...string) *process {
 	t.Helper()
+	return startWith(t, func(c *exec.Cmd) {
+		if c.Args = append(c.Args, args...); stderr != nil {
+			c.Stderr = stderr
+		}
+	})
+}
+
+// startWith runs gorun as change says.
+func startWith(t *testing.T, change func(*exec.Cmd)) *process {
+	t.Helper()
 	p := &process{t: t, dir: t.TempDir(), done: make(chan struct{})}
-	p.cmd = exec.Command("gorun", args...)
+	p.cmd = exec.Command("gorun")
 	p.cmd.Dir = p.dir
 	p.cmd.Env = append(os.Environ(), "HOME="+p.dir, "PWD="+p.dir)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
-	if stderr != nil {
-		p.cmd.Stderr = stderr
-	}
+	change(p.cmd)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func (c *command) world(o options, tty *terminal) (launcher.IO, error) {
 	exe, err := os.Executable()
 	w := launcher.IO{
 		Stdin: c.stdin, Stdout: c.stdout, Stderr: c.stderr, StdoutTerminal: isTerminal(c.stdout), StderrTerminal: isTerminal(c.stderr),
-		Signals: c.signals, Suspend: suspend, Prompt: tty.prompt(),
+		Signals: c.signals, Suspend: suspend, Prompt: tty.prompt(), Window: tty.size,
 		Log: func(lines io.Writer) *slog.Logger { return logger(o.verbose, lines) }, Verbose: o.verbose, Exe: exe,
 	}
 	w.Color = wantColor(c.env, w.StdoutTerminal)
@@ -256,7 +256,7 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 	return launcher.Job{
 		Hosts: hosts, Apps: apps, PerHost: o.ppn, Oversubscribe: o.oversubscribe, MapBy: o.mapBy.by, RankBy: o.rankBy,
 		Env: o.policy(c.env), Prefix: o.prefix, Dir: dir, Bcast: o.bcast, Preload: o.preload, Backend: o.backend, Interface: o.iface,
-		Stdin: o.stdin, Tag: o.tag, Stamp: o.stamp, OutputDir: absolutePattern(dir, o.outputDir),
+		Stdin: o.stdin, Pty: o.pty, Tag: o.tag, Stamp: o.stamp, OutputDir: absolutePattern(dir, o.outputDir),
 		Timeout: o.timeout, Grace: o.grace, ConnectTimeout: o.connectTimeout, LostAfter: o.lostAfter,
 		Fanout: o.fanout, KeepGoing: o.keepGoing, AcceptNewHostKeys: o.acceptNew, Rsh: o.rsh,
 		ShowLayout: o.layout,

@@ -45,7 +45,7 @@ func exitBy(code int, signals ...os.Signal) (release func()) {
 // process.
 func watchSignals() <-chan os.Signal {
 	c := make(chan os.Signal, 16)
-	signal.Notify(c, append(endSignals(), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGCONT)...)
+	signal.Notify(c, append(endSignals(), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH)...)
 	return c
 }
 

@@ -92,6 +92,15 @@ func (t *terminal) close() {
 	}
 }
 
+// size is that of the terminal's window, 0 if it has none.
+func (t *terminal) size() (rows, cols int) {
+	if t == nil {
+		return 0, 0
+	}
+	cols, rows, _ = term.GetSize(int(t.file.Fd()))
+	return rows, cols
+}
+
 // isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

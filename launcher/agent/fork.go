@@ -67,7 +67,7 @@ func (j *job) fork(r *rank, pipeSize int) (pid int, err error) {
 	if j.isStopping() {
 		return 0, errStopped
 	}
-	io, err := openStdio(r, pipeSize)
+	io, err := openStdio(r, pipeSize, j.terminal())
 	if err != nil {
 		return 0, &startError{codeOurs, fmt.Sprintf("standard streams: %v", err)}
 	}
@@ -86,6 +86,16 @@ func (j *job) fork(r *rank, pipeSize int) (pid int, err error) {
 	j.mu.Unlock()
 	io.serve(r)
 	return pid, nil
+}
+
+// terminal is the size of the terminal that a rank gets, nil if it gets none.
+func (j *job) terminal() *wire.Window {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.plan.Window == nil {
+		return nil
+	}
+	return new(j.window)
 }
 
 func (j *job) isStopping() bool {

@@ -26,6 +26,7 @@ type job struct {
 	ended chan struct{}     // capacity 1: something may have changed among our processes
 
 	mu       sync.Mutex
+	window   wire.Window   // guarded by mu; size of the ranks' terminals, if the plan gives them any
 	begun    time.Time     // guarded by mu; when the Start frame arrived
 	told     bool          // guarded by mu; Started has been sent
 	early    []wire.Exited // guarded by mu; to be sent after Started
@@ -58,6 +59,9 @@ func newJob(p *wire.Plan, grant func(wire.Frame), bulk func(wire.Frame) error) (
 		return nil, errors.New("senseless plan")
 	}
 	j := &job{id: p.JobID, plan: p, by: map[int]*rank{}, ended: make(chan struct{}, 1)}
+	if p.Window != nil {
+		j.window = *p.Window
+	}
 	window, pool := stdinWindow(p), newPool()
 	for _, rp := range p.Ranks {
 		if rp.Rank < 0 || rp.Rank >= p.Size || j.by[rp.Rank] != nil || len(rp.Args) == 0 {

@@ -107,6 +107,11 @@ func (a *agent) message(j *job, m wire.Message) error {
 	case m.Pause != nil:
 		a.pause(j, m.Pause.On)
 		return nil
+	case m.Window != nil:
+		if j != nil { // else the plan will tell
+			j.resize(*m.Window)
+		}
+		return nil
 	case j == nil:
 		return fmt.Errorf("%w: a message before the plan", errFrame)
 	case m.Start != nil:

@@ -73,6 +73,18 @@ func (s *stream) finish(deadline time.Time) {
 	}
 }
 
+// control calls f with the descriptor that the stream reads, while it does.
+func (s *stream) control(f func(fd uintptr)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == nil {
+		return
+	}
+	if raw, err := s.file.SyscallConn(); err == nil {
+		raw.Control(f)
+	}
+}
+
 func (s *stream) wake() {
 	select {
 	case s.more <- struct{}{}:
@@ -113,7 +125,7 @@ func (s *stream) open() bool {
 	return s.begun && !isClosed(s.done)
 }
 
-// copy returns at end of file, or when finish's deadline has passed and the pipe has
+// copy returns at end of file (EIO, of a terminal that nobody has open any more), or when finish's deadline has passed and the pipe has
 // been emptied once.
 func (s *stream) copy(f *os.File) {
 	raw, err := f.SyscallConn()

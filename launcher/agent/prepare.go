@@ -18,6 +18,9 @@ import (
 // they hold for all ranks of the host, else for the lowest rank, with the number of
 // the others. It may take as long as the file systems it looks at.
 func (j *job) check(session []string, exe string) []wire.Failure {
+	if err := checkPty(j.plan); err != nil {
+		return []wire.Failure{{Rank: -1, Code: codeOurs, Text: cut(err.Error())}}
+	}
 	session = sessionEnv(session, j.plan.Unset)
 	own := []string{"GORUN_EXE=" + exe}
 	if j.files != "" {

@@ -4,6 +4,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"gorun/launcher/wire"
 )
 
 const (
@@ -22,11 +24,12 @@ type stdio struct {
 	theirs [3]int
 	in     *os.File // nil: the rank reads /dev/null
 	out    *os.File
-	err    *os.File
+	err    *os.File // nil: out carries it, too, being a terminal
 }
 
-// openStdio makes the pipes of r, or fails without leaving any.
-func openStdio(r *rank, size int) (s *stdio, err error) {
+// openStdio makes the pipes of r, with window a terminal instead of the last two, or
+// fails without leaving any.
+func openStdio(r *rank, size int, window *wire.Window) (s *stdio, err error) {
 	s = &stdio{theirs: [3]int{-1, -1, -1}}
 	defer func() {
 		if err != nil {
@@ -42,6 +45,9 @@ func openStdio(r *rank, size int) (s *stdio, err error) {
 	if err != nil {
 		return s, os.NewSyscallError("stdin", err)
 	}
+	if window != nil {
+		return s, s.openTerminal(*window)
+	}
 	if s.theirs[1], s.out, err = pipe(true); err != nil {
 		return s, os.NewSyscallError("pipe", err)
 	}
@@ -52,6 +58,14 @@ func openStdio(r *rank, size int) (s *stdio, err error) {
 		unix.FcntlInt(uintptr(s.theirs[1]), unix.F_SETPIPE_SZ, size) // refused: it stays as it is
 	}
 	return s, nil
+}
+
+// openTerminal makes a terminal that stdout and stderr share.
+func (s *stdio) openTerminal(window wire.Window) (err error) {
+	if s.theirs[1], s.out, err = openPty(window); err == nil {
+		s.theirs[2], err = unix.FcntlInt(uintptr(s.theirs[1]), unix.F_DUPFD_CLOEXEC, 0)
+	}
+	return err
 }
 
 // pipe makes a pipe of which we read, or write, one end, and a rank has the other.
@@ -89,7 +103,11 @@ func (s *stdio) closeOurs() {
 // serve hands our ends to the rank's streams, which close them.
 func (s *stdio) serve(r *rank) {
 	r.out.start(s.out)
-	r.err.start(s.err)
+	if s.err != nil {
+		r.err.start(s.err)
+	} else {
+		r.err.skip()
+	}
 	if r.in != nil {
 		r.in.start(s.in)
 	}

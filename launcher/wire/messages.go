@@ -29,6 +29,7 @@ type Message struct {
 	Stage  *Stage  `json:"stage,omitempty"`
 	Look   *Look   `json:"look,omitempty"`
 	Fetch  *Fetch  `json:"fetch,omitempty"`
+	Window *Window `json:"window,omitempty"`
 }
 
 // Hail is the line, without its end, with which an agent opens its stream. nonce
@@ -75,10 +76,11 @@ type Plan struct {
 	Unset   []string   `json:"unset"`             // extra names taken out of the session environment
 	Ranks   []RankPlan `json:"ranks"`             // of this host, by local rank
 
-	Credit    int           `json:"credit"`     // bytes each output stream may send before the first grant
-	HoldPort  bool          `json:"hold_port"`  // keep Hello.Port bound until the ranks have ended
-	LostAfter time.Duration `json:"lost_after"` // silence of the head after which the agent stops its ranks
-	Grace     time.Duration `json:"grace"`      // between TERM and KILL when the agent stops on its own
+	Window    *Window       `json:"window,omitempty"` // each rank's stdout and stderr are one pseudo terminal of this size; nil: two pipes
+	Credit    int           `json:"credit"`           // bytes each output stream may send before the first grant
+	HoldPort  bool          `json:"hold_port"`        // keep Hello.Port bound until the ranks have ended
+	LostAfter time.Duration `json:"lost_after"`       // silence of the head after which the agent stops its ranks
+	Grace     time.Duration `json:"grace"`            // between TERM and KILL when the agent stops on its own
 }
 
 // RankPlan is one rank of a Plan.
@@ -140,6 +142,12 @@ type Stop struct {
 // Pause stops the ranks with SIGSTOP and suspends LostAfter; Pause{false} continues both.
 type Pause struct {
 	On bool `json:"on"`
+}
+
+// Window is the size of the ranks' terminals: in a Plan, and whenever it changes.
+type Window struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
 }
 
 // Done is the agent's last message: no process or file of the job is left here,
