@@ -207,6 +207,8 @@ func (s Setting) check(name string, given bool) error {
 		return nil
 	case strings.ContainsAny(name, " \t"):
 		return wrong("a blank in the name", fmt.Sprintf("write NAME=VALUE without blanks around =, and one variable for each %s", s.Flag))
+	case !given && validNames(name):
+		return wrong("several names", fmt.Sprintf("write %s %s", s.Flag, strings.ReplaceAll(name, ",", " "+s.Flag+" ")))
 	case strings.ContainsAny(name, ",;:"):
 		return wrong("not a name", fmt.Sprintf("write one variable for each %s", s.Flag))
 	case strings.HasPrefix(name, "$"):

@@ -76,6 +76,16 @@ func validName(name string) bool {
 	return name != "" && (name[0] < '0' || name[0] > '9')
 }
 
+// validNames reports whether list is names with commas between.
+func validNames(list string) bool {
+	for name := range strings.SplitSeq(list, ",") {
+		if !validName(name) {
+			return false
+		}
+	}
+	return true
+}
+
 func inName(c byte) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }

@@ -57,6 +57,9 @@ func parseLine(fs *pflag.FlagSet, args []string) (commandLine, error) {
 			p.line.program, p.line.marked = p.rest[1:], true
 			break
 		}
+		if err := pasted(a); err != nil {
+			return p.line, err
+		}
 		if len(a) < 2 || a[0] != '-' {
 			p.line.program = p.rest
 			if i := slices.Index(p.rest, ":"); i >= 0 {
@@ -66,7 +69,7 @@ func parseLine(fs *pflag.FlagSet, args []string) (commandLine, error) {
 		}
 		p.rest = p.rest[1:]
 		if err := p.flag(cut(a)); err != nil {
-			return p.line, err
+			return p.line, torchHints(err, args)
 		}
 	}
 	return p.line, nil
@@ -162,7 +165,7 @@ func (p *lineParser) next(typed string) (string, error) {
 		return "", needsValue(typed, " before "+envsync.Conceal(v))
 	}
 	p.rest = p.rest[1:]
-	return v, nil
+	return v, quoted(v)
 }
 
 func needsValue(typed, where string) error {

@@ -168,6 +168,9 @@ func TestSlips(t *testing.T) {
 		"x-empty":            {[]string{"-x", "=3", "./app"}, `-x "=3": no name`, "NAME=VALUE"},
 		"genv-blank":         {[]string{"-genv", "A B=1", "./app"}, `-genv "A B=1": a blank in the name`, "without blanks"},
 		"hosts-cut-colon":    {[]string{"-H", "a:", "2", "./app"}, `-H "a:" ends in ":"`, "without spaces: -H a:2"},
+		"hosts-cut-often":    {[]string{"-H", "a:", "2,", "b:", "2", "./app", "1"}, `-H "a:" ends in ":"`, "without spaces: -H a:2,b:2"},
+		"hosts-cut-before":   {[]string{"-H", "a,", "b", ",c", "./app"}, `-H "a," ends in ","`, "without spaces: -H a,b,c"},
+		"names-together":     {[]string{"-x", "A,B", "./app"}, `-x "A,B": several names`, "write -x A -x B"},
 		"hosts-cut-comma":    {[]string{"-H", "a:2,", "b:2", "./app"}, `-H "a:2," ends in ","`, "without spaces: -H a:2,b:2"},
 		"hosts-comma":        {[]string{"-H", "a,b,", "./app"}, `-H "a,b," ends in ","`, "-H a,b"},
 		"hosts-cut-between":  {[]string{"-H", "a:2", "b:2", "./app"}, `"b:2" stands where the program belongs`, "-H a:2,b:2"},
@@ -254,7 +257,8 @@ func TestHelpWinsOverTheRest(t *testing.T) {
 func FuzzParseOptions(f *testing.F) {
 	for _, s := range []string{
 		"-np\x0016\x00-hostfile\x00h\x00./app\x00-x", "-genv\x00A\x00B\x00-x\x00C=1\x00--\x00p", "-np16\x00-vv\x00./app",
-		"-H\x00a:\x002", "--timeout\x001e9\x00a", "-x", "--map-by\x00node\x00a", "-=\x00--=\x00-", "-xA\xff=1\x00a", "--stdin=all\x00-l=0\x00a",
+		"-H\x00a:\x002", "--timeout\x001e9\x00a", "-x", "--map-by\x00node\x00a", "-=\x00--=\x00-", "-xA\xff=1\x00a", "--mca\x00plm_rsh_args\x00-p 22 -oA=b -i\x00a", "--mca\x00plm_rsh_agent\x00k {\x00a",
+		"--mca\x00mca_base_env_list\x00A=1;B\x00a", "\u2013np\x004", "--nproc_per_node=8\x00--nnodes\x002\x00t.py", "mpirun\x00-np\x004", "--stdin=all\x00-l=0\x00a",
 		"-np\x001\x00a\x00:\x00-np\x002\x00-x\x00A=1\x00b\x00:\x00-n1\x00--\x00c\x00:",
 	} {
 		f.Add(s)

@@ -7,9 +7,12 @@ import (
 	"net"
 	"net/netip"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"gorun/envsync"
 	"gorun/hostfile"
@@ -214,6 +217,8 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 	switch {
 	case missing && first == "help":
 		r.hintf("gorun --help lists the flags")
+	case o.script(e) != "":
+		r.hintf("%s", o.script(e))
 	case missing && o.nearby(e) != "":
 		r.hintf("did you mean ./%s?", o.nearby(e))
 	case missing:
@@ -222,6 +227,21 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 		r.hintf("the working directory must exist on every host; -wdir DIR names another than this one")
 	}
 	return r
+}
+
+// script is the hint about a script that cannot be run by itself, or "".
+func (o *options) script(e *launcher.PrepareError) string {
+	for _, p := range o.programs() {
+		name := p.program[0]
+		interpreter := map[string]string{".py": "python3", ".sh": "bash"}[filepath.Ext(name)]
+		unrunnable := func(f launcher.PrepareFailure) bool {
+			return strings.Contains(f.Text, strconv.Quote(name)) && (f.Code == 126 || f.Code == 127 && p.here(name) && unix.Access(filepath.Join(p.wdir, name), unix.X_OK) != nil)
+		}
+		if interpreter != "" && slices.ContainsFunc(e.Failures, unrunnable) {
+			return fmt.Sprintf("write %s; by itself it runs only with #!/usr/bin/env %s as its first line, after chmod +x", typed(append([]string{interpreter}, p.program...)...), interpreter)
+		}
+	}
+	return ""
 }
 
 // programHints says what may help with a program that cannot be sent to the hosts.

@@ -105,6 +105,9 @@ func TestPeersTableIsConsistent(t *testing.T) {
 			}
 			seen[w] = true
 		}
+		if len(p.hint) > 240 || strings.HasSuffix(strings.TrimSuffix(p.hint, "..."), ".") || strings.ToLower(p.hint[:1]) != p.hint[:1] && !strings.HasPrefix(p.hint, "Horovod") {
+			t.Errorf("the hint for %q does not look like one: %q", p.words, p.hint)
+		}
 		hint := strings.ReplaceAll(p.hint, "python3 -m MODULE", "")
 		for _, w := range flagsIn(hint) {
 			if words[w] == "" {

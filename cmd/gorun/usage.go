@@ -82,9 +82,21 @@ func (o *options) checkHosts() error {
 	end, next := o.hosts[len(list):], o.program[0]
 	hint := "write -H " + shellQuote(list)
 	if len(o.program) > 1 && !strings.Contains(next, "/") {
-		hint = "write the list without spaces: -H " + shellQuote(o.hosts+envsync.Conceal(next))
+		hint = "write the list without spaces: -H " + shellQuote(envsync.Conceal(o.rejoined()))
 	}
 	return &usageError{fmt.Sprintf("-H %q ends in %q", o.hosts, end), []string{hint}}
+}
+
+// rejoined is the list of hosts with the words behind it that belong to it.
+func (o *options) rejoined() string {
+	list := o.hosts
+	for _, word := range o.program[:len(o.program)-1] {
+		if !strings.HasSuffix(list, ",") && !strings.HasSuffix(list, ":") && !strings.HasPrefix(word, ",") && !strings.HasPrefix(word, ":") {
+			break
+		}
+		list += word
+	}
+	return list
 }
 
 // checkSlotsAsProgram looks for "host:4" where the program belongs.
@@ -120,7 +132,7 @@ func (o *options) checkProgram() error {
 		return &usageError{fmt.Sprintf("%q stands where the program belongs", shown),
 			[]string{"to set a variable write -x " + shellQuote(shown), "if it is the program, put -- before it"}}
 	}
-	return nil
+	return otherLauncher(o.program, o.np > 0 || o.ppn > 0 || o.hosts != "" || o.hostfile != "")
 }
 
 // unchanged is why nothing stands before lines in files.

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// torchJob is what a line for torchrun or DeepSpeed says.
+type torchJob struct {
+	perHost, hosts string // as typed; "": not said
+	flags          []string
+	module, bare   bool // -m, --no-python
+	program        []string
+}
+
+// torchLine is the line for gorun that does what the arguments of torchrun, or of
+// DeepSpeed's launcher, ask for, as hints. ok is false if they are none, or are not
+// understood to the last.
+func torchLine(args []string) (hints []string, ok bool) {
+	j := torchJob{}
+	known := false
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		a := cut(args[0])
+		args = args[1:]
+		takes, theirs := torchFlag(a)
+		if takes < 0 || takes == 1 && !a.valued && len(args) == 0 {
+			return nil, false
+		}
+		if takes == 1 && !a.valued {
+			a.value, args = args[0], args[1:]
+		}
+		known = known || theirs
+		j.take(a)
+	}
+	if len(args) == 0 || !known {
+		return nil, false
+	}
+	j.program = args
+	return j.hints(), true
+}
+
+// torchFlag says how many values a flag of torchrun's takes, -1 if it is none or one that
+// gorun has no answer to, and whether gorun has none of that name.
+func torchFlag(a arg) (takes int, theirs bool) {
+	switch strings.ReplaceAll(a.word, "_", "-") {
+	case "nproc-per-node", "nnodes", "num-gpus", "num-nodes", "node-rank", "master-addr", "master-port", "rdzv-backend", "rdzv-endpoint",
+		"rdzv-id", "rdzv-conf", "local-addr", "role", "max-restarts", "monitor-interval", "start-method":
+		return 1, true
+	case "standalone", "use-env", "use_env", "no-ssh-check", "force-multi":
+		return 0, true
+	case "m", "module", "no-python":
+		return 0, false
+	case "log-dir", "hostfile", "exclude":
+		return 1, false
+	}
+	return -1, false
+}
+
+// take notes what a flag says that matters to gorun, which meets for itself.
+func (j *torchJob) take(a arg) {
+	switch strings.ReplaceAll(a.word, "_", "-") {
+	case "nproc-per-node", "num-gpus":
+		j.perHost = a.value
+	case "nnodes", "num-nodes":
+		j.hosts = a.value
+	case "m", "module":
+		j.module = true
+	case "no-python":
+		j.bare = true
+	case "log-dir":
+		j.flags = append(j.flags, "--output-dir", a.value)
+	case "hostfile", "exclude":
+		j.flags = append(j.flags, a.typed, a.value)
+	}
+}
+
+// hints are the line for gorun and what is to be known about it.
+func (j *torchJob) hints() []string {
+	line, more := []string{"gorun"}, []string(nil)
+	several := j.hosts != "" && j.hosts != "1"
+	if several && !slices.Contains(j.flags, "--hostfile") {
+		line = append(line, "-hostfile", "FILE")
+		more = append(more, fmt.Sprintf("FILE names the %s hosts, one a line; the line is typed once, on any machine", j.hosts))
+	}
+	count := "-np"
+	if several || len(j.flags) > 0 {
+		count = "-ppn"
+	}
+	if j.perHost != "" && strings.Trim(j.perHost, "0123456789") == "" {
+		line = append(line, count, j.perHost)
+	}
+	line = append(line, j.flags...)
+	return append([]string{"the whole line: " + typed(append(line, j.python()...)...)}, more...)
+}
+
+// torchHints adds to an unknown flag's error the whole line for gorun if args are
+// torchrun's.
+func torchHints(err error, args []string) error {
+	e, ok := errors.AsType[*usageError](err)
+	if hints, theirs := torchLine(args); ok && theirs && strings.HasPrefix(e.msg, "unknown flag") {
+		e.hints = append(hints, e.hints...)
+	}
+	return err
+}
+
+// python is the program with its interpreter.
+func (j *torchJob) python() []string {
+	switch {
+	case j.module:
+		return append([]string{"python3", "-m"}, j.program...)
+	case j.bare || filepath.Ext(j.program[0]) != ".py":
+		return j.program
+	}
+	return append([]string{"python3"}, j.program...)
+}
+
+// torchModule finds torch's launcher in "python -m torch.distributed.run ...".
+func torchModule(program []string) (module string, rest []string) {
+	if !strings.HasPrefix(filepath.Base(program[0]), "python") || len(program) < 3 || program[1] != "-m" {
+		return "", nil
+	}
+	switch program[2] {
+	case "torch.distributed.run", "torch.distributed.launch":
+		return program[2], program[3:]
+	}
+	return "", nil
+}
