@@ -15,6 +15,7 @@ import (
 //	at 1.5s                     the time goes on
 //	gone 0-1                    those ranks have ended
 //	next                        prints when Tick is next needed
+//	wanted                      prints what is waited for, and which ranks
 func TestEngineScripts(t *testing.T) {
 	runScripts(t, "engine", func() func([]string) []string {
 		now := epochZero
@@ -48,6 +49,12 @@ func TestEngineScripts(t *testing.T) {
 					return []string{"at " + next.Sub(epochZero).String()}
 				}
 				return []string{"nothing waits"}
+			case "wanted":
+				var lines []string
+				for _, w := range e.Wanted() {
+					lines = append(lines, fmt.Sprintf("%s %s from %v: %s", w.Op, w.Name, w.From, w.Text))
+				}
+				return lines
 			}
 			return show(e.Handle(now, slices.Index(hosts, words[0]), parseTestRequest(words[1:])))
 		}

@@ -11,6 +11,7 @@ import "testing"
 //	hold up node1             messages from node1 to the head wait (down: the other way)
 //	flow up node1             they are delivered
 //	state                     prints how much waits, and where
+//	waiting                   prints what ranks wait for, and for how long already
 func TestJobScripts(t *testing.T) {
 	runScripts(t, "job", func() func([]string) []string {
 		var w *world

@@ -59,6 +59,12 @@ func (w *world) do(words []string) []string {
 		w.flow()
 	case "state":
 		w.state()
+	case "waiting":
+		for i, h := range w.hubs {
+			for _, x := range h.waiting(w.now) {
+				w.print("%s: rank %d %s %s for %v", w.hosts[i], x.Rank, x.Op, x.Name, x.For)
+			}
+		}
 	default:
 		w.client(words[0], words[1:])
 		w.flow()
