@@ -88,6 +88,13 @@ func FuzzProc(f *testing.F) {
 	f.Add("0-3,8")
 	f.Add("1024 65535")
 	f.Add("10.0.0.1 50000 10.0.0.2 22")
+	f.Add("0: 0100007F:1F90 00000000:0000 0A 00000000:00000001 00:00000000 00000000 1000 0 4711 1 0 100 0 0 10 0")
+	f.Add("1: 0000000000000000FFFF00000100007F:1F90 0000000000000000FFFF00000100007F:C350 01 00000010:00000000 00:0 0 0 0 12 1")
+	f.Add("230 0x0 0x0 0x7fffc62a50a0 0x7fffc62a50e0 0x0 0x0 0x7fffc62a5088 0x7ff4869f7503")
+	f.Add("0 0x3 0x1 running")
+	f.Add("SigIgn:\t0000000000001000\nSigCgt:\t0000000180004002\n")
+	f.Add("anon_inode:[eventfd]")
+	f.Add("socket:[12]")
 	f.Fuzz(func(t *testing.T, s string) {
 		if p, ok := parseStat([]byte(s)); ok && p.pid <= 0 {
 			t.Errorf("pid %d", p.pid)
@@ -101,6 +108,20 @@ func FuzzProc(f *testing.F) {
 		if low, high := parseRange(s); low > high || high > maxPort {
 			t.Errorf("range %d to %d", low, high)
 		}
+		if k, ok := parseSocket(s); ok && (!k.local.IsValid() || !k.remote.IsValid() || k.unsent < 0 || k.unread < 0) {
+			t.Errorf("socket %+v", k)
+		}
+		if c := parseCall(s); c.fd < -1 || c.fd >= 0 && c.name == "" {
+			t.Errorf("call %+v", c)
+		}
+		if n := fileName(len(s)%4, s); len(n) > maxName+2 || strings.ContainsAny(n, "\n\x1b") {
+			t.Errorf("file %q", n)
+		}
+		known := map[uint64]socket{}
+		readTable(strings.NewReader(s), known)
+		socketInode(s)
+		channel(s)
+		caught([]byte(s))
 		sshAddrs(s)
 		whose([]byte(s), "0123456789abcdef")
 		parseAddrs([]byte(s))

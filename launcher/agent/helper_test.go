@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -31,6 +32,10 @@ func helper(name string, args []string) int {
 		return mapFiles(args)
 	case "store": // puts a key into the store
 		return putKey()
+	case "barrier": // waits for ranks that do not come
+		return enterBarrier()
+	case "talk": // listens, connects to itself, and reads what never comes
+		return talk()
 	case "exit":
 		code, _ := strconv.Atoi(args[0])
 		return code
@@ -118,5 +123,41 @@ func mapFiles(paths []string) int {
 		f.Close()
 	}
 	stubborn()
+	return 0
+}
+
+func enterBarrier() int {
+	c, err := rendezvous.Dial(context.Background())
+	if err == nil {
+		defer c.Close()
+		fmt.Println("entering")
+		err = c.Barrier(context.Background(), "all \x1b here")
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// talk prints the port it listens on, and that from which it reads.
+func talk() int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err == nil {
+		_, err = c.Write([]byte("hello"))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	f, err := c.(*net.TCPConn).File() // which blocks
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Printf("listening %d\nreading %d\n", l.Addr().(*net.TCPAddr).Port, c.LocalAddr().(*net.TCPAddr).Port)
+	unix.Read(int(f.Fd()), make([]byte, 1))
 	return 0
 }

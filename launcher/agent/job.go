@@ -142,6 +142,17 @@ func (j *job) signal(sig syscall.Signal) {
 	}
 }
 
+// signalCaught sends sig to those processes of the ranks' groups that have a handler for
+// it: the others it might end.
+func (j *job) signalCaught(sig syscall.Signal) {
+	groups := j.groups()
+	for _, p := range j.descendants() {
+		if _, ok := groups[p.pgrp]; ok && catches(p.pid, sig) {
+			p.signal(sig)
+		}
+	}
+}
+
 // signalAll sends the signals to every rank's group and to all other descendants of
 // this process. It returns the ranks of which a process was alive, and the processes
 // outside of the ranks' groups.

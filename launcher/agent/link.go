@@ -122,7 +122,10 @@ func (a *agent) message(j *job, m wire.Message) error {
 			return fmt.Errorf("%w: a second start", errFrame)
 		}
 	case m.Signal != nil:
-		return a.passSignal(j, m.Signal.Num)
+		return a.passSignal(j, *m.Signal)
+	case m.Inspect != nil:
+		a.inspect(j, *m.Inspect)
+		return nil
 	}
 	return fmt.Errorf("%w: a message that only agents send", errFrame)
 }
@@ -149,11 +152,15 @@ func (a *agent) takePlan(j *job, p *wire.Plan) error {
 // maxSignal is the highest signal number of Linux.
 const maxSignal = 64
 
-func (a *agent) passSignal(j *job, num int) error {
-	if num < 1 || num > maxSignal {
-		return fmt.Errorf("%w: signal %d", errFrame, num)
+func (a *agent) passSignal(j *job, s wire.Signal) error {
+	switch {
+	case s.Num < 1 || s.Num > maxSignal:
+		return fmt.Errorf("%w: signal %d", errFrame, s.Num)
+	case s.Caught:
+		j.signalCaught(syscall.Signal(s.Num))
+	default:
+		j.signal(syscall.Signal(s.Num))
 	}
-	j.signal(syscall.Signal(num))
 	return nil
 }
 

@@ -17,6 +17,9 @@ type proc struct {
 	pid, ppid, pgrp int
 	state           byte
 	start           uint64 // clock ticks since boot; with pid it names one process for ever
+	ticks           uint64 // of CPU time, of this process and of its children that it has waited for
+	own             uint64 // of them, this process's
+	threads         int
 	comm            string
 }
 
@@ -72,6 +75,14 @@ func parseStat(b []byte) (p proc, ok bool) {
 	p.pgrp, errs[2] = strconv.Atoi(rest[2])
 	p.start, errs[3] = strconv.ParseUint(rest[19], 10, 64)
 	p.state, p.comm = rest[0][0], string(b[open+1:end])
+	for i, field := range rest[11:15] { // utime, stime, cutime, cstime
+		n, _ := strconv.ParseUint(field, 10, 64)
+		p.ticks += n
+		if i < 2 {
+			p.own += n
+		}
+	}
+	p.threads, _ = strconv.Atoi(rest[17])
 	return p, errors.Join(errs[:]...) == nil && p.pid > 0
 }
 
@@ -201,4 +212,20 @@ func clean(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// catches reports whether the process has a handler for sig.
+func catches(pid int, sig syscall.Signal) bool {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	return caught(b)>>(sig-1)&1 == 1
+}
+
+// caught reads the set of signals with handlers in /proc/PID/status: bit n-1 is signal n.
+func caught(status []byte) (set uint64) {
+	for line := range strings.Lines(string(status)) {
+		if mask, ok := strings.CutPrefix(line, "SigCgt:"); ok {
+			set, _ = strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+		}
+	}
+	return set
 }

@@ -21,6 +21,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -78,6 +79,9 @@ type agent struct {
 	store  atomic.Pointer[rendezvous.Server]
 	stager atomic.Pointer[stager] // nil: the job has no files to bring
 	began  time.Time
+
+	looking atomic.Bool    // the ranks are being looked at
+	looks   sync.WaitGroup // of that; it ends with the order to stop
 }
 
 // Serve runs one host's ranks for the head, which is at the other end of r and w,
@@ -111,6 +115,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, cfg Config) int {
 	}
 	close(a.over)
 	<-watched
+	a.looks.Wait()
 	if why != "" {
 		return a.exit(why, code)
 	}

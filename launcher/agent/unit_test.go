@@ -17,15 +17,18 @@ import (
 )
 
 func TestParseStat(t *testing.T) {
-	tail := " S 7 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 5000000 100\n"
+	tail := " S 7 42 42 0 -1 4194560 1 0 0 0 10 20 300 4000 20 0 5 0 987654 5000000 100\n"
+	want := func(comm string) proc {
+		return proc{pid: 42, ppid: 7, pgrp: 42, state: 'S', start: 987654, own: 30, ticks: 4330, threads: 5, comm: comm}
+	}
 	tests := []struct {
 		name, line string
 		want       proc
 		ok         bool
 	}{
-		{"plain", "42 (sh)" + tail, proc{42, 7, 42, 'S', 987654, "sh"}, true},
-		{"blank", "42 (my prog)" + tail, proc{42, 7, 42, 'S', 987654, "my prog"}, true},
-		{"parentheses", "42 (a) R 1 (b)" + tail, proc{42, 7, 42, 'S', 987654, "a) R 1 (b"}, true},
+		{"plain", "42 (sh)" + tail, want("sh"), true},
+		{"blank", "42 (my prog)" + tail, want("my prog"), true},
+		{"parentheses", "42 (a) R 1 (b)" + tail, want("a) R 1 (b"), true},
 		{"no-name", "42" + tail, proc{}, false},
 		{"cut", "42 (sh) S 7 42", proc{}, false},
 		{"no-pid", "(sh)" + tail, proc{}, false},

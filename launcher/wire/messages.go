@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 )
 
@@ -19,17 +20,19 @@ type Message struct {
 	Want     *Want     `json:"want,omitempty"` // also between agents
 	Got      *Got      `json:"got,omitempty"`
 	Staged   *Staged   `json:"staged,omitempty"`
+	Picture  *Picture  `json:"picture,omitempty"`
 
 	// From the head.
-	Plan   *Plan   `json:"plan,omitempty"`
-	Start  *Start  `json:"start,omitempty"`
-	Signal *Signal `json:"signal,omitempty"`
-	Stop   *Stop   `json:"stop,omitempty"`
-	Pause  *Pause  `json:"pause,omitempty"`
-	Stage  *Stage  `json:"stage,omitempty"`
-	Look   *Look   `json:"look,omitempty"`
-	Fetch  *Fetch  `json:"fetch,omitempty"`
-	Window *Window `json:"window,omitempty"`
+	Plan    *Plan    `json:"plan,omitempty"`
+	Start   *Start   `json:"start,omitempty"`
+	Signal  *Signal  `json:"signal,omitempty"`
+	Stop    *Stop    `json:"stop,omitempty"`
+	Pause   *Pause   `json:"pause,omitempty"`
+	Stage   *Stage   `json:"stage,omitempty"`
+	Look    *Look    `json:"look,omitempty"`
+	Fetch   *Fetch   `json:"fetch,omitempty"`
+	Window  *Window  `json:"window,omitempty"`
+	Inspect *Inspect `json:"inspect,omitempty"`
 }
 
 // Hail is the line, without its end, with which an agent opens its stream. nonce
@@ -128,9 +131,11 @@ type Exited struct {
 	ByStop bool          `json:"by_stop,omitempty"` // seen after the agent began to stop or kill its ranks
 }
 
-// Signal sends a signal to every rank's process group.
+// Signal sends a signal to every rank's process group; with Caught only to those
+// processes in it that have a handler for it.
 type Signal struct {
-	Num int `json:"num"`
+	Num    int  `json:"num"`
+	Caught bool `json:"caught,omitempty"`
 }
 
 // Stop ends every process of the job on this host: TERM, Grace, KILL. A second Stop
@@ -161,4 +166,71 @@ type Done struct {
 type Log struct {
 	Level string `json:"level"`
 	Text  string `json:"text"`
+}
+
+// Inspect asks what the ranks are doing. The agent looks at them twice and answers with
+// one Picture, but not when it is told to stop meanwhile.
+type Inspect struct {
+	ID      int           `json:"id"`
+	Between time.Duration `json:"between"` // the two looks
+	Within  time.Duration `json:"within"`  // the answer is sent by then, whatever is known
+}
+
+// Picture answers Inspect.
+type Picture struct {
+	ID     int           `json:"id"`
+	Took   time.Duration `json:"took"`             // from one look to the other
+	Sights []Sight       `json:"sights,omitempty"` // of the ranks that have a living process, by rank
+}
+
+// Limits of a Sight's lists.
+const (
+	MaxPeers  = 64
+	MaxStores = 8
+)
+
+// Sight is what was seen of a rank: of its first process and all that descend from it.
+type Sight struct {
+	Rank      int           `json:"rank"`
+	Processes int           `json:"processes"`
+	Threads   int           `json:"threads"`
+	CPU       time.Duration `json:"cpu"` // used by all of them between the looks
+
+	// The thread that tells most: one that hangs in the kernel, else one that runs, else
+	// the main one of the busiest process, or of the last in the line of its descent.
+	PID     int    `json:"pid"`
+	Name    string `json:"name"`              // the kernel's, of its program
+	State   string `json:"state"`             // R, S, D, T, t or Z
+	Channel string `json:"channel,omitempty"` // the kernel's function in which it waits, if that is known
+	Call    string `json:"call,omitempty"`    // the system call in which it waits, if that is known
+	File    string `json:"file,omitempty"`    // what that call is about: "standard input", "a pipe", a path; of a connection see Conn.Waited
+
+	Listens []netip.AddrPort `json:"listens,omitempty"`
+	Conns   []Conn           `json:"conns,omitempty"`
+	More    int              `json:"more,omitempty"`    // connections beyond MaxPeers
+	Store   []StoreWait      `json:"store,omitempty"`   // what it waits for there
+	Partial bool             `json:"partial,omitempty"` // the kernel did not tell all of this in time
+}
+
+// Conn is a TCP connection of a rank's.
+type Conn struct {
+	Local  netip.AddrPort `json:"local"`
+	Remote netip.AddrPort `json:"remote"`
+	State  string         `json:"state,omitempty"`  // "" for an established one, else ConnOpening or ConnClosed
+	Unsent int            `json:"unsent,omitempty"` // bytes that the other end has not taken
+	Unread int            `json:"unread,omitempty"` // bytes that have come, and which the rank has not read
+	Waited bool           `json:"waited,omitempty"` // the Sight's thread waits in it
+}
+
+// States of a Conn that is not established.
+const (
+	ConnOpening = "opening" // the other end has not answered
+	ConnClosed  = "closed"  // by the other end
+)
+
+// StoreWait is a request to the store for which a rank waits.
+type StoreWait struct {
+	Op   string        `json:"op"`   // get or barrier
+	Name string        `json:"name"` // quoted
+	For  time.Duration `json:"for"`  // so long already
 }
