@@ -301,7 +301,7 @@ func TestFit(t *testing.T) {
 		}
 		return p
 	}
-	for _, ranks := range []int{200, 2000, 10000} {
+	for _, ranks := range []int{100, 1500, 4000} {
 		p := fit(many(ranks))
 		f, err := wire.Encode(wire.Message{Picture: &p})
 		if err != nil || len(f.Payload) > wire.MaxReport {
@@ -310,7 +310,7 @@ func TestFit(t *testing.T) {
 		if s := p.Sights[0]; len(s.Conns)+s.More != wire.MaxPeers {
 			t.Errorf("%d ranks: %d connections and %d more; want %d in all", ranks, len(s.Conns), s.More, wire.MaxPeers)
 		}
-		if ranks <= 2000 && len(p.Sights) != ranks {
+		if ranks <= 1500 && len(p.Sights) != ranks {
 			t.Errorf("%d ranks: %d are told of", ranks, len(p.Sights))
 		}
 	}

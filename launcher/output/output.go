@@ -101,6 +101,7 @@ type Options struct {
 // goroutine, those for one stream from one at a time. None but Close ever blocks.
 type Merger struct {
 	tails []tail
+	lasts []last
 	lanes [3]*lane // by stream; equal if both go to one place. Files need only stderr's
 	files *files   // nil without Options.Files
 }
@@ -108,7 +109,7 @@ type Merger struct {
 // New returns a running Merger, which must be closed. An error is about o.Files.
 func New(o Options) (*Merger, error) {
 	o = o.filled()
-	m := &Merger{tails: make([]tail, len(o.Hosts))}
+	m := &Merger{tails: make([]tail, len(o.Hosts)), lasts: make([]last, len(o.Hosts))}
 	if o.Files != nil {
 		f, err := newFiles(o)
 		if err != nil {
@@ -191,6 +192,7 @@ func (m *Merger) Write(rank, which int, p []byte) {
 		return
 	}
 	m.tails[rank].add(which, p, tailSize(len(m.tails)))
+	m.lasts[rank].add(which, p)
 	if m.files != nil {
 		m.files.write(rank, which, p)
 		return
@@ -227,6 +229,16 @@ func (m *Merger) Tail(rank int) []string {
 		return nil
 	}
 	return m.tails[rank].lines()
+}
+
+// Last returns the last line that a rank has printed on either stream, or the end of it
+// after "…", fit to print as Tail's lines are, and when the rank printed last: the zero
+// time if it never has.
+func (m *Merger) Last(rank int) (line string, at time.Time) {
+	if !m.has(rank, stdout) {
+		return "", time.Time{}
+	}
+	return m.lasts[rank].get()
 }
 
 // Close writes what is held, unfinished lines too, ends the goroutines and returns
