@@ -131,6 +131,7 @@ var behaviours = map[string]func(*fake){
 		f.waitStop()
 		f.finish()
 	},
+	"seen":     seen,
 	"stubborn": func(f *fake) { f.start(); f.mark("running"); f.obey() },
 
 	// While they are stopped.
@@ -242,6 +243,33 @@ var behaviours = map[string]func(*fake){
 	},
 	"store":   storing,
 	"signals": obeying,
+}
+
+// seen answers the look at its ranks, of which rank 1 is stopped, and waits for its end.
+func seen(f *fake) {
+	f.start()
+	f.ranks(func(rank int) { f.print(rank, wire.Out, "step 1\n") })
+	f.mark("running")
+	for {
+		switch m := f.message(); {
+		case m.Inspect != nil:
+			p := wire.Picture{ID: m.Inspect.ID, Took: time.Second}
+			f.ranks(func(rank int) {
+				s := wire.Sight{Rank: rank, Processes: 1, Threads: 1, Name: "a\x1bpp", State: "S", Call: "futex"}
+				if rank == 1 {
+					s.State, s.Call = "T", ""
+				}
+				p.Sights = append(p.Sights, s)
+			})
+			f.send(wire.Message{Picture: &p})
+		case m.Signal != nil:
+			f.mark(fmt.Sprintf("signal-%d-%v", m.Signal.Num, m.Signal.Caught))
+		case m.Stop != nil:
+			f.stopAll()
+			f.finish()
+			return
+		}
+	}
 }
 
 // answerAndStop prepares, but starts nothing.

@@ -73,6 +73,7 @@ func (r *run) result() *Result {
 		JobID: r.id, Ranks: m.ranks, Killed: m.killed, Left: m.left, Lost: m.lostHosts, Timeout: m.timeout,
 		Signal: int(m.signal), StdoutClosed: r.pipeClosed.Load(), EnvDigest: r.env.digest(), Elapsed: r.now(),
 		Unfinished: r.out.Unfinished(), Hurried: !m.patient(), NoGrace: m.killing && !m.forced,
+		Picture: r.picture,
 	}
 	for i, h := range r.hosts {
 		o, _ := offer(h.spec, h.hello)

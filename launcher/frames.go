@@ -171,6 +171,8 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 		return checkExited(p, h.index, m.Exited)
 	case ofFiles(m):
 		return r.staging.check(h, m)
+	case m.Picture != nil:
+		return checkPicture(p, h.index, m.Picture)
 	case m.Done != nil:
 		for _, rank := range m.Done.Killed {
 			if !p.has(h.index, rank) {
@@ -197,9 +199,26 @@ func checkExited(p *placement, host int, x *wire.Exited) error {
 	return nil
 }
 
+func checkPicture(p *placement, host int, pic *wire.Picture) error {
+	last := -1
+	for _, s := range pic.Sights {
+		switch {
+		case !p.has(host, s.Rank) || s.Rank <= last:
+			return fmt.Errorf("it sees rank %d, which is not there, or twice", s.Rank)
+		case s.CPU < 0 || s.Threads < 0 || s.More < 0 || len(s.Conns) > wire.MaxPeers || len(s.Listens) > wire.MaxPeers || len(s.Store) > wire.MaxStores:
+			return fmt.Errorf("it sees what cannot be of rank %d", s.Rank)
+		}
+		last = s.Rank
+	}
+	if pic.Took <= 0 {
+		return fmt.Errorf("its look took %v", pic.Took)
+	}
+	return nil
+}
+
 // message handles a control message in the loop.
 func (r *run) message(h *host, m wire.Message) {
-	e := event{host: h.index, prepared: m.Prepared, started: m.Started, exited: m.Exited, done: m.Done}
+	e := event{host: h.index, prepared: m.Prepared, started: m.Started, exited: m.Exited, done: m.Done, picture: m.Picture}
 	switch {
 	case m.Log != nil:
 		r.note(m.Log.Level, h.spec.Name+": "+m.Log.Text)

@@ -53,6 +53,7 @@ type event struct {
 	started  *wire.Started
 	exited   *wire.Exited
 	done     *wire.Done
+	picture  *wire.Picture
 	lost     *lostEvent
 	swept    *sweptEvent
 	silent   time.Duration // since the host was last heard
@@ -61,6 +62,7 @@ type event struct {
 	staged   bool // the host has the job's files
 	moved    bool // they have come a bit further, somewhere
 	deadline bool // the wait of the current phase has passed
+	looked   bool // the look at the ranks has taken too long
 	stdout   bool // stdout or stderr was closed by its reader
 }
 
@@ -84,6 +86,8 @@ type action struct {
 	sweep   bool          // start the sweep of host
 	say     string        // a line for the user
 	timer   time.Duration // rearm the phase's deadline; never disarms it
+	look    time.Duration // the limit of a look begins; it passes beside the phase's deadline
+	show    *look         // tell what the ranks are doing
 	limit   bool          // the ranks run: the job's own time limit begins
 	suspend bool          // stop this process until it is continued
 }
@@ -110,6 +114,9 @@ type machine struct {
 	stopping bool // Stop is out: no new phase begins
 	killing  bool // and it gave no grace
 	forced   bool // the agents have been told twice; they are given up next
+
+	look  *look // under way; nil: none
+	looks int   // begun so far
 
 	hostFailures []HostFailure // hosts that could not be used; nothing was started then
 	prepare      []PrepareFailure
@@ -181,6 +188,8 @@ func (m *machine) react(e event) []action {
 		out = m.rankEnded(e.host, e.exited)
 	case e.done != nil:
 		out = m.hostIsDone(e.host, e.done)
+	case e.picture != nil:
+		m.pictureCame(e.host, e.picture)
 	case e.lost != nil:
 		out = m.hostIsLost(e.host, e.lost)
 	case e.swept != nil:
@@ -190,10 +199,11 @@ func (m *machine) react(e event) []action {
 	case e.signal != 0:
 		out = m.signalCame(e.signal)
 	case e.timeout:
-		m.timeout = m.timeout || !m.stopping
-		out = m.stop()
+		out = m.timeoutPassed()
 	case e.deadline:
 		out = m.deadlinePassed()
+	case e.looked && m.look != nil:
+		out = m.looked()
 	case e.stdout:
 		m.stdoutClosed = true
 		out = m.stop()
@@ -225,6 +235,8 @@ func (m *machine) settle(out []action) []action {
 		out = append(out, m.toAll(wire.Message{Start: &wire.Start{}})...)
 	case m.phase == phaseRunning && m.ended == len(m.ranks):
 		out = append(out, m.stop()...)
+	case m.look != nil && len(m.look.waiting) == 0:
+		out = append(out, m.looked()...)
 	}
 	if m.phase == phaseStopping && m.none(hostDialing, hostUp, hostStaged, hostPrepared, hostStarted, hostSweeping) {
 		m.phase = phaseOver
@@ -361,7 +373,7 @@ func (m *machine) rankEnded(host int, x *wire.Exited) []action {
 	r.Code, r.Signal, r.Core, r.Text, r.At = x.Code, x.Signal, x.Core, x.Text, x.At
 	m.ended++
 	switch failed := x.Code != 0 || x.Signal != 0; {
-	case x.ByStop || (failed && m.signal != 0):
+	case x.ByStop || (failed && (m.signal != 0 || m.ending())):
 		r.State = StateStopped
 	case x.Text != "":
 		r.State = StateNotStarted
@@ -416,6 +428,9 @@ func (m *machine) hostIsLost(i int, l *lostEvent) []action {
 	m.emitHost("host_lost", i, Event{Text: l.why})
 	m.loseRanks(i)
 	h.state = hostLost
+	if m.look != nil {
+		delete(m.look.waiting, i)
+	}
 	out := []action{{host: i, drop: true}}
 	if l.sweep {
 		h.state = hostSweeping
@@ -424,7 +439,20 @@ func (m *machine) hostIsLost(i int, l *lostEvent) []action {
 	if m.phase == phaseConnecting || (m.phase == phaseRunning && m.keepGoing) {
 		return out // the other hosts are waited for
 	}
+	if m.phase == phaseRunning {
+		return append(out, m.lookFirst("when "+h.name+" was lost", true)...)
+	}
 	return append(out, m.stop()...)
+}
+
+// timeoutPassed: the job has run for as long as it may. What the ranks were doing is
+// what its user wants to know.
+func (m *machine) timeoutPassed() []action {
+	if m.stopping {
+		return nil
+	}
+	m.timeout = true
+	return m.lookFirst("at the timeout", true)
 }
 
 // loseRanks gives up the ranks of a host that will not say how they ended. Those

@@ -39,6 +39,7 @@ type game struct {
 	t       *testing.T
 	m       *machine
 	timer   bool // a deadline is set
+	alarm   bool // a look has a limit
 	dropped [3]bool
 	swept   [3]bool
 	started bool
@@ -58,7 +59,7 @@ func newGame(t *testing.T, flags byte) *game {
 func (g *game) event(kind, arg byte) event {
 	host, n := int(arg%3), int(arg/3)
 	e := event{host: host}
-	switch kind % 21 {
+	switch kind % 23 {
 	case 0, 1:
 		e.up = &wire.Hello{Cores: 1}
 	case 2:
@@ -81,21 +82,25 @@ func (g *game) event(kind, arg byte) event {
 	case 13:
 		e.silent = time.Second
 	case 14:
-		signals := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGTSTP, syscall.SIGUSR1, syscall.SIGCONT, syscall.SIGHUP}
+		signals := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGTSTP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGHUP}
 		e.signal = signals[n%len(signals)]
 	case 15:
 		e.timeout = true
 	case 16:
 		e.stdout = true
 	case 17:
+		e.picture = &wire.Picture{ID: n % 4}
+	case 18:
+		e.looked = true
+	case 19:
 		if !g.timer { // it would not go off
 			e.silent = time.Second
 			break
 		}
 		e.deadline = true
-	case 18, 19:
+	case 20, 21:
 		e.staged = true
-	case 20:
+	case 22:
 		e.moved = true
 		if n%4 == 0 {
 			e.moved, e.unstaged = false, []PrepareFailure{{Rank: -1, Code: codeOurs}}
@@ -108,6 +113,9 @@ func (g *game) event(kind, arg byte) event {
 func (g *game) play(e event) {
 	if e.deadline {
 		g.timer = false
+	}
+	if e.looked {
+		g.alarm = false
 	}
 	g.log = append(g.log, fmt.Sprintf("%+v", e))
 	for _, a := range g.m.step(e) {
@@ -124,6 +132,9 @@ func (g *game) play(e event) {
 	}
 	if g.m.phase != phaseOver && g.m.stopping && !g.timer {
 		g.fail("a stop without a deadline")
+	}
+	if g.m.look != nil && (!g.alarm || g.m.stopping) {
+		g.fail("a look that nothing ends, or beside the stop")
 	}
 }
 
@@ -152,6 +163,13 @@ func (g *game) check(a action) {
 		g.timer = false
 	case a.timer > 0:
 		g.timer = true
+	case a.look > 0:
+		g.alarm = true
+	case a.show != nil:
+		g.alarm = false
+		if len(a.show.pictures)+len(a.show.waiting) == 0 {
+			g.fail("a picture of nobody")
+		}
 	case a.limit:
 		g.started = true
 	case a.send != nil:

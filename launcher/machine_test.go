@@ -118,7 +118,8 @@ func (s *scripted) host(name string) int {
 
 // event reads: up H | failed H WHY | placed N... | planfail WHY | prepared H [RANK:CODE:TEXT] |
 // started H [pids=N,N] | exited RANK [code=N] [signal=N] [at=D] [text=T] [bystop] [host=H] | done H [killed=N] [left=T] |
-// moved | staged H | unstaged H WHY | lost H WHY | died H WHY | swept H [WHY] | silent H D | signal NAME | timeout | deadline | stdout
+// moved | staged H | unstaged H WHY | lost H WHY | died H WHY | swept H [WHY] | silent H D | signal NAME | timeout |
+// deadline | stdout | pictured H ID | looked
 // Times of ranks are since their start; "hosts" may end in keep-going, no-grace and files.
 func (s *scripted) event(f []string) event {
 	arg := func(i int) string {
@@ -146,6 +147,8 @@ func (s *scripted) event(f []string) event {
 		return event{moved: true}
 	case "unstaged":
 		return event{unstaged: []PrepareFailure{{Host: f[1], Rank: -1, Code: codeOurs, Text: arg(2)}}}
+	case "looked":
+		return event{looked: true}
 	}
 	e := event{host: s.host(f[1])}
 	switch f[0] {
@@ -165,6 +168,8 @@ func (s *scripted) event(f []string) event {
 		e.started = &wire.Started{PIDs: pidsOf(f[2:])}
 	case "done":
 		e.done = doneOf(f[2:])
+	case "pictured":
+		e.picture = &wire.Picture{ID: number(f[2])}
 	case "lost":
 		e.lost = &lostEvent{why: arg(2)}
 	case "died":
@@ -283,6 +288,10 @@ func (s *scripted) show(a action) string {
 		return "no deadline"
 	case a.timer != 0:
 		return "deadline " + a.timer.String()
+	case a.look != 0:
+		return "look for " + a.look.String()
+	case a.show != nil:
+		return s.showLook(a.show)
 	case a.limit:
 		return "ranks begin"
 	case a.suspend:
@@ -291,8 +300,12 @@ func (s *scripted) show(a action) string {
 		return name + ": start"
 	case a.send.Stop != nil:
 		return name + ": stop, grace " + a.send.Stop.Grace.String()
+	case a.send.Signal != nil && a.send.Signal.Caught:
+		return name + ": signal " + signalName(syscall.Signal(a.send.Signal.Num)) + " to who has a handler"
 	case a.send.Signal != nil:
 		return name + ": signal " + signalName(syscall.Signal(a.send.Signal.Num))
+	case a.send.Inspect != nil:
+		return fmt.Sprintf("%s: inspect %d", name, a.send.Inspect.ID)
 	case a.send.Pause != nil:
 		return fmt.Sprintf("%s: pause %v", name, a.send.Pause.On)
 	}
@@ -312,6 +325,21 @@ func (s *scripted) events() []string {
 		out = append(out, text)
 	}
 	return out
+}
+
+func (s *scripted) showLook(l *look) string {
+	text := "show the ranks " + l.why
+	if l.broken {
+		text += ", early"
+	}
+	for i, h := range s.m.hosts {
+		if l.pictures[i] != nil {
+			text += ", " + h.name
+		} else if l.waiting[i] {
+			text += ", silent " + h.name
+		}
+	}
+	return text
 }
 
 func (s *scripted) result() []string {

@@ -25,6 +25,7 @@ type Result struct {
 	Lost         []string      `json:"lost,omitempty"`          // hosts lost, "host: why"
 	StdoutClosed bool          `json:"stdout_closed,omitempty"` // stdout or stderr, by its reader
 	OutputError  string        `json:"output_error,omitempty"`  // output that could not be written
+	Picture      *Picture      `json:"picture,omitempty"`       // what the ranks were doing when they were last looked at
 	EnvDigest    string        `json:"env_digest,omitempty"`
 	Elapsed      time.Duration `json:"elapsed_ns"`
 	Hurried      bool          `json:"-"` // somebody, or the limit, asked for the end: nothing is to be waited for

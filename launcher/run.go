@@ -51,6 +51,9 @@ type run struct {
 	paused     time.Duration          // for which the job has been suspended, in all
 	deadline   *alarm                 // of the machine's current wait
 	limit      *alarm                 // of the ranks' run; off if there is none
+	looking    *alarm                 // of the look that is under way
+	lookedAt   time.Time              // when that was begun
+	picture    *Picture               // the last; nil: none was made
 	outErr     atomic.Pointer[string] // the first output that could not be written
 	pipeClosed atomic.Bool            // stdout or stderr was closed by its reader
 }
@@ -165,9 +168,10 @@ func (r *run) tell(f func()) {
 func (r *run) loop(ctx context.Context) {
 	beat := time.NewTicker(r.m.waits.beat)
 	defer beat.Stop()
-	r.deadline, r.limit = newAlarm(), newAlarm()
+	r.deadline, r.limit, r.looking = newAlarm(), newAlarm(), newAlarm()
 	defer r.deadline.off()
 	defer r.limit.off()
+	defer r.looking.off()
 	for r.m.phase != phaseOver {
 		store, stopStore := r.storeTimer()
 		select {
@@ -185,6 +189,9 @@ func (r *run) loop(ctx context.Context) {
 		case <-r.limit.C:
 			r.limit.off()
 			r.step(event{timeout: true})
+		case <-r.looking.C:
+			r.looking.off()
+			r.step(event{looked: true})
 		case <-beat.C:
 			r.heartbeat()
 		case <-store:
@@ -291,6 +298,11 @@ func (r *run) do(a action) {
 		r.deadline.off()
 	case a.timer != 0:
 		r.deadline.set(a.timer)
+	case a.look != 0:
+		r.lookedAt = time.Now()
+		r.looking.set(a.look)
+	case a.show != nil:
+		r.show(a.show)
 	case a.limit:
 		r.ranksBegin()
 	case a.suspend:
@@ -366,6 +378,7 @@ func (r *run) suspend() {
 	r.paused += took
 	r.limit.shift(took)
 	r.deadline.shift(took)
+	r.looking.shift(took)
 	for _, h := range r.hosts {
 		h.heard.Store(int64(r.now()))
 	}

@@ -16,6 +16,7 @@ type waits struct {
 	stop   time.Duration // for an agent to confirm the stop, after the grace
 	kill   time.Duration // the same, when nothing was given grace
 	stage  time.Duration // for anything to move while files are brought to the hosts
+	look   time.Duration // for the hosts to say what their ranks are doing
 	drop   time.Duration // for an agent that has said Done to close its stream
 	flush  time.Duration // for the rest of the output, when somebody ended the job
 }
@@ -23,7 +24,7 @@ type waits struct {
 func defaultWaits() waits {
 	return waits{
 		beat: 2 * time.Second, silent: 10 * time.Second, stop: 10 * time.Second, kill: 5 * time.Second,
-		stage: 30 * time.Second, drop: 2 * time.Second, flush: time.Second,
+		stage: 30 * time.Second, look: lookLimit, drop: 2 * time.Second, flush: time.Second,
 	}
 }
 
@@ -73,15 +74,17 @@ func (m *machine) order(grace time.Duration) []action {
 			out = append(out, action{host: i, drop: true})
 		}
 	}
-	return out
+	return append(out, m.breakLook()...)
 }
 
 // signalCame handles a signal to gorun. INT, HUP and QUIT are passed to the ranks,
 // which get half the grace before TERM; TERM stops at once; a second one kills.
-// USR1, USR2 only pass; TSTP pauses.
+// USR1 only passes; USR2 has the ranks looked at; TSTP pauses.
 func (m *machine) signalCame(s syscall.Signal) []action {
 	switch s {
-	case syscall.SIGUSR1, syscall.SIGUSR2:
+	case syscall.SIGUSR2:
+		return m.userLook()
+	case syscall.SIGUSR1:
 		if m.phase != phaseRunning {
 			return []action{{say: fmt.Sprintf("no rank runs: %s is dropped", signalName(s))}}
 		}
@@ -122,7 +125,7 @@ func (m *machine) endBySignal(s syscall.Signal) []action {
 // was already ending for another reason than that all is done.
 func (m *machine) interrupted(s syscall.Signal) {
 	m.signalled++
-	if m.signal == 0 && (!m.stopping || m.well()) {
+	if m.signal == 0 && (!m.stopping && !m.ending() || m.well()) {
 		m.signal = s
 	}
 }

@@ -39,6 +39,7 @@ func newWorld(t *testing.T, name string, ranks ...int) *world {
 		t.Fatalf("no behaviour %q", name)
 	}
 	w := &world{T: t, dir: t.TempDir(), stdout: &safeBuffer{}, stderr: &safeBuffer{}, signals: make(chan os.Signal, 16), waits: defaultWaits()}
+	w.waits.look = 200 * time.Millisecond // most fakes do not answer
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
