@@ -42,15 +42,24 @@ type group []int
 func fold(ranks []RankPicture) []group {
 	by := map[string]group{}
 	for i, r := range ranks {
-		waited := slices.ContainsFunc(r.links, func(l link) bool { return l.waited })
-		stores := strings.Join(storeNames(r), ",")
-		key := fmt.Sprintf("%s|%s|%s|%s|%s|%s|%s|%v|%s", r.Doing, r.Text, r.Program, r.State, r.Call, r.File, r.Channel, waited, stores)
-		if r.Doing == doingWork {
-			key = fmt.Sprintf("%s|%s|%s", r.Doing, r.Program, stores) // where it is seen is chance
-		}
+		key := r.alike()
 		by[key] = append(by[key], i)
 	}
 	return slices.SortedFunc(maps.Values(by), func(a, b group) int { return cmp.Compare(a[0], b[0]) })
+}
+
+// alike is the same for ranks that are told of in one line.
+func (r RankPicture) alike() string {
+	parts := append([]string{r.Doing, r.Text, r.Program}, storeNames(r)...)
+	if r.Doing != doingWork { // else where it is seen is chance
+		parts = append(parts, r.State, r.Call, r.File, r.Channel)
+	}
+	for _, k := range linkKinds() {
+		if k.rare && slices.ContainsFunc(r.links, k.is) {
+			parts = append(parts, k.text)
+		}
+	}
+	return strings.Join(parts, "|")
 }
 
 // storeNames are what the rank waits for in the store, without for how long.
@@ -83,7 +92,7 @@ func (g group) state(ranks []RankPicture) string {
 	if first.Channel != "" && first.Call != "" {
 		channel = " [" + first.Channel + "]"
 	}
-	used := strings.Trim(effort(ranks, g), " ()")
+	used := cpuText(ranks, g)
 	switch first.Doing {
 	case doingEnded, doingUnknown:
 		return first.Text
@@ -95,11 +104,10 @@ func (g group) state(ranks []RankPicture) string {
 		return fmt.Sprintf("stopped by %s (state %s)", by, first.State)
 	case doingStuck:
 		return "stuck in the kernel (state D)" + place(first) + channel + ", " + used
+	case doingStarved:
+		return "ready to run, but without CPU time, " + used
 	case doingWork:
 		return "working, " + used
-	}
-	if first.State == "R" {
-		return "ready to run, but gets little CPU time, " + used
 	}
 	where := place(first)
 	if peers := g.peers(ranks, func(l link) bool { return l.waited }); peers != "" {
@@ -129,13 +137,18 @@ func (g group) size(ranks []RankPicture) []string {
 	return out
 }
 
+// storeText is "in barrier x" or "waiting for key x".
+func storeText(name string) string {
+	if key, ok := strings.CutPrefix(name, "get "); ok {
+		return "waiting for key " + key
+	}
+	return "in " + name
+}
+
 func (g group) store(ranks []RankPicture) []string {
 	var out []string
 	for i, name := range storeNames(ranks[g[0]]) {
-		text := "in " + name
-		if rest, ok := strings.CutPrefix(name, "get "); ok {
-			text = "waiting for key " + rest
-		}
+		text := storeText(name)
 		if len(g) == 1 {
 			text += strings.TrimPrefix(ranks[g[0]].Store[i], name)
 		}
@@ -153,19 +166,30 @@ func (g group) net(ranks []RankPicture) []string {
 	return append(out, g.connections(ranks)...)
 }
 
+// linkKind is something that a connection can be.
+type linkKind struct {
+	text string
+	is   func(link) bool
+	rare bool // it tells its rank apart from others
+}
+
+func linkKinds() []linkKind {
+	return []linkKind{
+		{"connected to", func(l link) bool { return l.state == "" }, false},
+		{"not yet connected to", func(l link) bool { return l.state == wire.ConnOpening }, true},
+		{"connection closed by", func(l link) bool { return l.state == wire.ConnClosed }, true},
+		{"data not taken by", func(l link) bool { return l.unsent }, true},
+		{"data not read from", func(l link) bool { return l.unread }, true},
+	}
+}
+
 // connections says how the ranks' connections are, and to whom.
 func (g group) connections(ranks []RankPicture) []string {
 	var out []string
-	for _, k := range []struct {
-		text string
-		is   func(link) bool
-	}{
-		{"connected to", func(l link) bool { return l.state == "" }},
-		{"waiting to be connected to", func(l link) bool { return l.state == wire.ConnOpening }},
-		{"holding a connection closed by", func(l link) bool { return l.state == wire.ConnClosed }},
-		{"has sent what is not taken by", func(l link) bool { return l.unsent }},
-		{"does not read what came from", func(l link) bool { return l.unread }},
-	} {
+	if !slices.ContainsFunc(g, func(n int) bool { return len(ranks[n].links)+ranks[n].more > 0 }) {
+		return nil
+	}
+	for _, k := range linkKinds() {
 		if peers := g.peers(ranks, k.is); peers != "" {
 			out = append(out, k.text+" "+peers)
 		}

@@ -28,24 +28,33 @@ func headline(ranks []RankPicture, wanted []rendezvous.Wanted) string {
 	for _, r := range ranks {
 		by[r.Doing] = append(by[r.Doing], r.Rank)
 	}
-	held := slices.Concat(by[doingStopped], by[doingStuck])
+	held := slices.Sorted(slices.Values(slices.Concat(by[doingStopped], by[doingStuck], by[doingStarved])))
 	work, sleep := by[doingWork], by[doingSleep]
 	alive := len(held) + len(work) + len(sleep)
+	rest := others(len(by[doingEnded]), "ended") + others(len(by[doingUnknown]), "out of sight")
 	switch {
 	case alive == 0:
-		return "nothing is known of any rank that should run"
+		return "nothing is known of any rank that should run" + rest
 	case len(held) > 0:
-		return strings.Replace(which(ranks, slices.Sorted(slices.Values(held))), ", which ", " ", 1) + besides(work, sleep)
+		return strings.ReplaceAll(which(ranks, held), ", which ", " ") + others(len(work), "working") + others(len(sleep), "sleeping") + rest
 	case len(work) == 0:
-		return allSleep(ranks, sleep)
+		return allSleep(ranks, sleep) + rest
 	case len(sleep) == 0:
-		return allWork(ranks, work)
+		return allWork(ranks, work) + rest
 	case 2*len(work) < alive:
-		return odd(ranks, work, "working", "sleeps", len(sleep))
+		return odd(ranks, work, "working", "sleep", len(sleep)) + rest
 	case 2*len(sleep) < alive:
-		return odd(ranks, sleep, "sleeping", "works", len(work))
+		return odd(ranks, sleep, "sleeping", "work", len(work)) + rest
 	}
-	return fmt.Sprintf("%s are working, %d sleep", count(len(work), "rank"), len(sleep))
+	return fmt.Sprintf("%s are working (%s), %s are sleeping", who(ranks, work), cpuText(ranks, work), who(ranks, sleep)) + rest
+}
+
+// others counts those of whom a headline does not speak.
+func others(n int, what string) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d %s", n, what)
 }
 
 // blame returns the ranks that wait for others, as far as is known, and those who are
@@ -85,74 +94,75 @@ func blame(ranks []RankPicture, wanted []rendezvous.Wanted) (waiting, roots []in
 }
 
 // odd names the few that do something else than most.
-func odd(ranks []RankPicture, few []int, what, others string, many int) string {
+func odd(ranks []RankPicture, few []int, what, most string, many int) string {
 	is, they := "is the odd one out", "it is"
 	if len(few) > 1 {
 		is, they = "are the odd ones out", "they are"
 	}
-	rest := fmt.Sprintf("%d others %s", many, strings.TrimSuffix(others, "s"))
-	if many == 1 {
-		rest = "the other " + others
+	if what == "sleeping" {
+		what += spot(ranks[few[0]])
+	} else {
+		what += effort(ranks, few)
 	}
-	return fmt.Sprintf("%s %s: %s %s%s, while %s", who(ranks, few), is, they, what, effort(ranks, few), rest)
+	return fmt.Sprintf("%s %s: %s %s, while %d others %s", who(ranks, few), is, they, what, many, most)
 }
 
-// allSleep: nobody works. The one that waits in another place than most may be why.
+// allSleep: nobody works. The few that wait in another place than most may be why.
 func allSleep(ranks []RankPicture, sleep []int) string {
-	places := map[string][]int{}
-	for _, n := range sleep {
-		p := place(ranks[n])
-		places[p] = append(places[p], n)
-	}
-	text := "all ranks sleep"
 	if len(sleep) == 1 {
-		return who(ranks, sleep) + " sleeps" + place(ranks[sleep[0]])
+		return who(ranks, sleep) + " sleeps" + spot(ranks[sleep[0]])
 	}
-	few := sleep
-	for _, list := range places {
+	spots := map[string][]int{}
+	for _, n := range sleep {
+		spots[spot(ranks[n])] = append(spots[spot(ranks[n])], n)
+	}
+	few, many := sleep, sleep[:0]
+	for _, list := range spots {
 		if len(list) < len(few) || len(list) == len(few) && list[0] < few[0] {
 			few = list
 		}
+		if len(list) > len(many) {
+			many = list
+		}
 	}
-	if 2*len(few) >= len(sleep) {
+	text := allOf(ranks, sleep) + " sleep"
+	switch {
+	case len(spots) == 1:
+		return text + spot(ranks[sleep[0]])
+	case 2*len(many) <= len(sleep) || len(few)+len(many) < len(sleep):
 		return text
+	case len(few) == 1:
+		return fmt.Sprintf("%s; %s is the odd one out:%s", text, who(ranks, few), spot(ranks[few[0]]))
 	}
-	is := "is the odd one out"
-	if len(few) > 1 {
-		is = "are the odd ones out"
-	}
-	return fmt.Sprintf("%s; %s %s,%s", text, who(ranks, few), is, place(ranks[few[0]]))
+	return fmt.Sprintf("%s; %s are the odd ones out:%s", text, who(ranks, few), spot(ranks[few[0]]))
 }
 
+// allOf is "all 4 ranks", or "all 3 ranks that run" if there are others.
+func allOf(ranks []RankPicture, list []int) string {
+	if len(list) == len(ranks) {
+		return fmt.Sprintf("all %d ranks", len(list))
+	}
+	return fmt.Sprintf("all %d ranks that run", len(list))
+}
+
+// allWork: that they wait for each other can only be guessed.
 func allWork(ranks []RankPicture, work []int) string {
-	text := "all ranks are working"
+	text := fmt.Sprintf("%s are working (%s)", allOf(ranks, work), cpuText(ranks, work))
 	if len(work) == 1 {
-		text = who(ranks, work) + " is working"
+		text = fmt.Sprintf("%s is working (%s)", who(ranks, work), cpuText(ranks, work))
 	}
-	last, ever := latest(ranks, work)
-	switch {
-	case !ever:
-		return text + effort(ranks, work) + ", and have not printed anything: they compute, or spin while they wait"
-	case last > longSilence:
-		return fmt.Sprintf("%s%s, but the last output came %s ago: they compute, or spin while they wait", text, effort(ranks, work), age(last))
+	switch last := latest(ranks, work); {
+	case last < 0:
+		return text + ", and have never printed: they compute, or spin while they wait"
+	case last >= longSilence:
+		return fmt.Sprintf("%s, and last printed %s ago: they compute, or spin while they wait", text, age(last))
+	default:
+		return fmt.Sprintf("%s, and last printed %s ago", text, age(last))
 	}
-	return text + effort(ranks, work) + ", the last output came " + age(last) + " ago"
 }
 
 // longSilence is how long a rank that works is expected not to print.
 const longSilence = 30 * time.Second
-
-// besides counts those of whom a headline does not speak.
-func besides(work, sleep []int) string {
-	text := ""
-	if len(work) > 0 {
-		text += fmt.Sprintf("; %d working", len(work))
-	}
-	if len(sleep) > 0 {
-		text += fmt.Sprintf("; %d sleeping", len(sleep))
-	}
-	return text
-}
 
 // which names ranks and says what they are doing, worst first: "rank 6 on b, which is
 // stopped".
@@ -162,7 +172,7 @@ func which(ranks []RankPicture, list []int) string {
 		by[ranks[n].Doing] = append(by[ranks[n].Doing], n)
 	}
 	var parts []string
-	for _, doing := range []string{doingStopped, doingStuck, doingUnknown, doingEnded, doingSleep, doingWork} {
+	for _, doing := range []string{doingStopped, doingStuck, doingUnknown, doingEnded, doingSleep, doingStarved, doingWork} {
 		some := by[doing]
 		if len(some) == 0 {
 			continue
@@ -177,7 +187,8 @@ func which(ranks []RankPicture, list []int) string {
 			doingStuck:   is + " stuck in the kernel (state D)" + place(first),
 			doingUnknown: is + " out of sight: " + first.Text,
 			doingEnded:   has + " ended: " + first.Text,
-			doingSleep:   is + " sleeping" + place(first),
+			doingSleep:   is + " sleeping" + spot(first),
+			doingStarved: is + " ready to run, but without CPU time",
 			doingWork:    is + " late, but working" + effort(ranks, some),
 		}[doing]
 		parts = append(parts, who(ranks, some)+", which "+what)
@@ -198,24 +209,41 @@ func place(r RankPicture) string {
 	return text
 }
 
-// effort is " (98-100 % CPU, last output 2 s ago)".
+// spot is where a rank sleeps: in the store, or as place says.
+func spot(r RankPicture) string {
+	if names := storeNames(r); len(names) > 0 {
+		return " " + storeText(names[0])
+	}
+	return place(r)
+}
+
+// effort is " (98-100 % CPU, last printed 2.0 s ago)".
 func effort(ranks []RankPicture, list []int) string {
+	text := cpuText(ranks, list)
+	if last := latest(ranks, list); last >= 0 {
+		text += ", last printed " + age(last) + " ago"
+	}
+	return " (" + text + ")"
+}
+
+// cpuText is "98-100 % CPU".
+func cpuText(ranks []RankPicture, list []int) string {
 	low, high := ranks[list[0]].CPU, ranks[list[0]].CPU
 	for _, n := range list {
 		low, high = min(low, ranks[n].CPU), max(high, ranks[n].CPU)
 	}
-	return fmt.Sprintf(" (%s %% CPU)", span(low, high))
+	return span(low, high) + " % CPU"
 }
 
-// latest is how long ago one of the ranks printed something; ever is false if none has.
-func latest(ranks []RankPicture, list []int) (last time.Duration, ever bool) {
-	last = -1
+// latest is how long ago one of the ranks last printed something; -1 if none ever has.
+func latest(ranks []RankPicture, list []int) time.Duration {
+	last := time.Duration(-1)
 	for _, n := range list {
 		if a := ranks[n].OutputAge; a >= 0 && (last < 0 || a < last) {
 			last = a
 		}
 	}
-	return last, last >= 0
+	return last
 }
 
 // who is "rank 6 on b" or "ranks 0-5,7", with the host if all are on one.

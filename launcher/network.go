@@ -19,8 +19,9 @@ type link struct {
 	unread bool   // it holds data that the rank does not read
 }
 
-// blocks reports whether the rank waits for the other end: to send, or to take data.
-func (l link) blocks() bool { return l.waited || l.unsent }
+// blocks reports whether the rank may wait for the other end: to answer, to send or to
+// take data.
+func (l link) blocks() bool { return l.waited || l.unsent || l.state == wire.ConnOpening }
 
 // network knows who is at which end of the ranks' connections.
 type network struct {

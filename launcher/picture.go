@@ -27,6 +27,7 @@ const (
 	doingSleep   = "sleeping"
 	doingStopped = "stopped" // by a signal, or by a debugger
 	doingStuck   = "stuck"   // in the kernel, where no signal reaches it
+	doingStarved = "starved" // ready to run, but it gets no CPU time
 	doingEnded   = "ended"
 	doingUnknown = "unknown" // its host is lost, or did not answer
 )
@@ -156,6 +157,8 @@ func doing(state string, cpu int, fresh bool) string {
 		return doingWork
 	case state == "D" && cpu <= quietCPU:
 		return doingStuck
+	case state == "R" && cpu <= quietCPU:
+		return doingStarved
 	}
 	return doingSleep
 }
@@ -164,11 +167,11 @@ func doing(state string, cpu int, fresh bool) string {
 func (sc *scene) unseen(r sceneRank) (doing, text string) {
 	switch e := r.end; {
 	case e.State == StateLost:
-		return doingUnknown, "lost with its host"
+		return doingUnknown, "lost with the host"
 	case e.State == StateWaiting && sc.hosts[r.host].silent:
-		return doingUnknown, "its host does not answer"
+		return doingUnknown, "the host does not answer"
 	case e.State == StateWaiting:
-		return doingUnknown, "its host tells nothing of it"
+		return doingUnknown, "the host tells nothing"
 	case e.Text != "":
 		return doingEnded, "could not be started"
 	case e.Signal != 0:
