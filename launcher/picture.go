@@ -182,7 +182,7 @@ func (sc *scene) unseen(r sceneRank) (doing, text string) {
 }
 
 // maxWaitsFor bounds of how many ranks is told that a rank waits for them.
-const maxWaitsFor = 64
+const maxWaitsFor = 16
 
 // waitsFor lists the ranks for which p waits, as far as the store and its connections
 // tell: no more than there is room for.
