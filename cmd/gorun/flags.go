@@ -271,7 +271,8 @@ func (o *options) failureFlags() group {
 	return group{"Failure", []flag{
 		{
 			words: "--timeout", arg: "TIME", value: value(&o.timeout, positive), key: "timeouts.job",
-			text: `End the job when its ranks have run for so long.`,
+			text: `End the job when its ranks have run for so long.
+What they were doing is shown before; see WHERE A JOB HANGS.`,
 		},
 		{
 			words: "--kill-grace", arg: "TIME", value: value(&o.grace, duration), key: "timeouts.kill-grace",
