@@ -99,8 +99,6 @@ func (s *stage) end(rank, code, signal int) *stage {
 
 func waited(c *wire.Conn) { c.Waited = true }
 
-func plain(*wire.Conn) {}
-
 // pictures are the scenes whose text is in testdata/picture.
 func pictures() map[string]*stage {
 	m := map[string]*stage{
