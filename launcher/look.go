@@ -101,21 +101,30 @@ func (m *machine) userLook() []action {
 
 // sayPhase says what a job waits for whose ranks do not run.
 func (m *machine) sayPhase() []action {
-	var hosts []string
-	for _, h := range m.hosts {
-		if h.state == hostDialing || m.phase == phasePreparing && h.state == hostUp {
-			hosts = append(hosts, h.name)
+	hosts := func(states ...hostState) (names []string) {
+		for _, h := range m.hosts {
+			if slices.Contains(states, h.state) {
+				names = append(names, h.name)
+			}
 		}
+		return names
 	}
-	switch {
-	case m.phase == phaseStopping:
+	var what string
+	var waiting []string
+	switch m.phase {
+	case phaseConnecting:
+		what, waiting = "connecting to", hosts(hostDialing)
+	case phaseStaging:
+		what, waiting = "bringing files to", hosts(hostUp)
+	case phasePreparing:
+		what, waiting = "waiting for the program to be found on", hosts(hostUp, hostStaged)
+	default:
 		return m.sayWaiting("stopping", "")
-	case len(hosts) == 0:
-		return nil
-	case m.phase == phasePreparing:
-		return []action{{say: fmt.Sprintf("no rank runs yet: waiting for %s to prepare", someOf(hosts))}}
 	}
-	return []action{{say: "no rank runs yet: connecting to " + someOf(hosts)}}
+	if len(waiting) == 0 {
+		return nil
+	}
+	return []action{{say: fmt.Sprintf("no rank runs yet: %s %s", what, someOf(waiting))}}
 }
 
 // lookLimit is how long a look may take, and so how much later a job is stopped.
