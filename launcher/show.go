@@ -12,9 +12,11 @@ import (
 func (r *run) show(l *look) {
 	sc := r.scene(l)
 	r.picture = paint(sc)
-	for _, line := range r.picture.lines(sc.limit) {
+	lines := r.picture.lines(sc.limit)
+	for _, line := range lines {
 		r.say(line)
 	}
+	r.record(Event{Event: "picture", Text: r.picture.Headline, Message: lines})
 }
 
 // scene gathers what is known at the end of a look.

@@ -104,6 +104,7 @@ func TestEventsAsDocumented(t *testing.T) {
 		{"missing", "start .* phase prepare_failed stop phase host_done phase end", 127, []string{"-np", "1", "no-such-program"}},
 		{"unreachable", "start phase host_connecting host_failed stop phase end", 125, []string{"-H", "no.such.host.invalid", "true"}},
 		{"warned", "start phase host_connecting warning host_connected .* end", 0, []string{"-np", "1", "-x", "NOT_SET_ANYWHERE", "true"}},
+		{"timed-out", "start .* phase rank_started stop phase picture rank_ended host_done phase end", 124, []string{"-np", "1", "--timeout", "0.1", "sleep", "1000"}},
 		{"too-many", "end", 2, []string{"-H", "a:1", "-np", "2", "true"}},
 		{"no-hostfile", "end", 2, []string{"-hostfile", "/nonexistent/hosts", "true"}},
 	}
@@ -133,7 +134,7 @@ func TestMachinesEventsAsDocumented(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
-	seen := map[string]bool{"start": true, "host_connected": true, "warning": true, "end": true}
+	seen := map[string]bool{"start": true, "host_connected": true, "warning": true, "picture": true, "end": true}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
