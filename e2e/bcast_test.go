@@ -266,7 +266,7 @@ func TestSlowBcastHostLost(t *testing.T) {
 				t.Errorf("a rank ran: %s", e.stdout)
 			}
 			for _, host := range nodes {
-				within(t, sshdGrace, "an empty depot on "+host, func() bool { return len(files(t, host, depot)) == 0 })
+				within(t, sshdGrace, fmt.Sprintf("an empty depot on %s: %q", host, files(t, host, depot)), func() bool { return len(files(t, host, depot)) == 0 })
 			}
 		})
 	}

@@ -88,6 +88,9 @@ var frameTests = []struct {
 	{"same-as-first", twin(0), "", "it is the same machine as node 0"},
 	{"same-as-nobody", twin(9), "it is the same machine as node 9", "it is the same machine as node 9"},
 	{"same-as-negative", twin(-1), "it is the same machine as node -1", "it is the same machine as node -1"},
+	{"files-unasked", control(wire.Message{Have: &wire.Have{}}), "it speaks of files that it was not told of", ""},
+	{"content", wire.Frame{Kind: wire.Content, Payload: []byte("x")}, "a frame of kind 7", ""},
+	{"credit-for-files", wire.CreditFrame(wire.FileStream, 1000), "credit for stream", ""},
 	{"log", control(wire.Message{Log: &wire.Log{Level: "x", Text: "y"}}), "", ""},
 	{"long-log", control(wire.Message{Log: &wire.Log{Level: "warn", Text: strings.Repeat("y", maxLog+1)}}), "the last of 4097 bytes", ""},
 }

@@ -29,6 +29,9 @@ type staging struct {
 	nodes  []int // by host
 	site   site
 	have   []*wire.Have // by host: its answer
+	got    []int64      // by host: bytes that it has received
+	ready  []bool       // by host: it has everything
+	told   time.Time    // when the user was told last, or sending began
 	waits  int          // answers to come
 	leader []int        // by host: whose directory it shares; -1: nobody's
 }
@@ -81,8 +84,9 @@ func (s *staging) begin() {
 	if !s.read || s.r.m.stopping {
 		return
 	}
-	s.begun = time.Now()
+	s.begun, s.told = time.Now(), time.Now()
 	s.have, s.leader = make([]*wire.Have, len(s.r.hosts)), make([]int, len(s.r.hosts))
+	s.got, s.ready = make([]int64, len(s.r.hosts)), make([]bool, len(s.r.hosts))
 	files := s.cargo.manifest()
 	used := 0
 	for _, n := range s.layout.Count {
@@ -123,6 +127,9 @@ func (s *staging) message(h *host, m wire.Message) {
 		s.answered(s.route)
 	case m.Want != nil:
 		s.send(h, m.Want)
+	case m.Got != nil:
+		s.got[h.index] = m.Got.Bytes
+		s.sayWhere(time.Now())
 	case m.Staged != nil:
 		s.staged(h, m.Staged)
 	}
@@ -260,7 +267,41 @@ func (s *staging) staged(h *host, st *wire.Staged) {
 			s.fetch(i, -1)
 		}
 	}
+	s.ready[h.index] = true
 	s.r.step(event{host: h.index, staged: true})
+}
+
+// sayEvery is how often the user is told how far files have come.
+const sayEvery = 15 * time.Second
+
+// sayWhere says how far the slowest host is, when it is time.
+func (s *staging) sayWhere(now time.Time) {
+	if now.Sub(s.told) < sayEvery {
+		return
+	}
+	s.told = now
+	s.r.say(s.where())
+}
+
+func (s *staging) where() string {
+	slowest, used, ready := -1, 0, 0
+	for i, have := range s.have {
+		if s.layout.Count[i] == 0 {
+			continue
+		}
+		used++
+		switch {
+		case s.ready[i]:
+			ready++
+		case have != nil && len(have.Missing) > 0 && s.leader[i] < 0 && (slowest < 0 || s.got[i] < s.got[slowest]):
+			slowest = i
+		}
+	}
+	text := fmt.Sprintf("files are brought to %s; %d have them", count(used, "host"), ready)
+	if slowest >= 0 {
+		text += fmt.Sprintf("; the slowest, %s, has %s of %s", s.r.hosts[slowest].spec.Name, sizeText(s.got[slowest]), sizeText(s.missing(s.have[slowest])))
+	}
+	return text
 }
 
 // said says, with -v, what it took.
@@ -308,6 +349,9 @@ func (s *staging) check(h *host, m wire.Message) error {
 		if !h.once("staged") {
 			return errors.New("it has its files twice")
 		}
+	}
+	if len(numbers) > len(s.cargo.files) || m.Got != nil && m.Got.Bytes < 0 {
+		return fmt.Errorf("it speaks of %d files", len(numbers))
 	}
 	for _, n := range numbers {
 		if n < 0 || n >= len(s.cargo.files) || s.cargo.files[n].size == 0 {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -161,20 +162,34 @@ func (d *depot) put(f *wire.File, do func() error) error {
 func (d *depot) mkdir(name string) error { return os.MkdirAll(d.path(name), 0o700) }
 
 // create begins a content. The space for it is taken now, where the file system can.
-func (d *depot) create(number int, f *wire.File) (*os.File, error) {
+func (d *depot) create(ctx context.Context, number int, f *wire.File) (*os.File, error) {
 	w, err := os.OpenFile(d.tmp(number), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if f.Size > 0 {
-		err = unix.Fallocate(int(w.Fd()), 0, 0, f.Size)
-	}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if err := reserve(ctx, w, f.Size); err != nil {
 		w.Close()
 		os.Remove(d.tmp(number))
 		return nil, err
 	}
 	return w, nil
+}
+
+// reserveStep is how much space is taken at once: a file system in memory clears it.
+const reserveStep = 64 << 20
+
+// reserve takes space for a file. That a file system cannot do that is no error.
+func reserve(ctx context.Context, w *os.File, size int64) error {
+	for at := int64(0); at < size && ctx.Err() == nil; at += reserveStep {
+		err := unix.Fallocate(int(w.Fd()), 0, at, min(reserveStep, size-at))
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+			return err
+		}
+		if err != nil {
+			break
+		}
+	}
+	return ctx.Err()
 }
 
 // keep makes a blob of a content that is whole, and closes w. It is on the disk before

@@ -39,10 +39,14 @@ type stager struct {
 	here   []bool // files that this host has where the head has them
 	placed []bool // files that are in the job's directory
 	strays string // why ranks cannot run in Stage.Dir; "": they can
-	bytes  int64  // checked and received
+	bytes  int64  // checked or, since Fetch, received
 	told   time.Time
 	ok     bool // everything is there
 }
+
+// stageEnd is for a write to end that is under way. The head waits a little longer for
+// the host.
+const stageEnd = 4 * time.Second
 
 // bigStage is from how many bytes on a host uses more than one CPU to get them.
 const bigStage = 64 << 20
@@ -150,7 +154,7 @@ func (a *agent) removeFiles() error {
 // told: of files that ranks have left, and of what could not be removed.
 func (s *stager) close() (note string, err error) {
 	s.cancel()
-	if !joined(s.ended, nil, joinLimit) {
+	if !joined(s.ended, nil, stageEnd) {
 		return "", errors.New("a file system does not answer: files that were sent may be left on it")
 	}
 	if s.giver != nil {
@@ -354,7 +358,7 @@ func (s *stager) put(i int, f *wire.File) (ok bool, err error) {
 	case s.here[i]:
 		return true, s.depot.placeOriginal(f)
 	case f.Size == 0 && !hasBlob(s.depot.root, f):
-		w, err := s.depot.create(i, f)
+		w, err := s.depot.create(s.ctx, i, f)
 		if err == nil {
 			err = s.depot.keep(w, i, f)
 		}
@@ -393,6 +397,7 @@ func (s *stager) fetch(from *wire.Fetch) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
+	s.bytes = 0
 	t := &transfer{s: s, missing: missing}
 	defer t.close()
 	if from.From != "" {

@@ -629,7 +629,7 @@ func TestNoRoom(t *testing.T) {
 	if err := s.fits(d); err == nil || !strings.Contains(err.Error(), "3145728 bytes are needed") {
 		t.Errorf("got %v; want how many bytes are needed", err)
 	}
-	if _, err := d.create(0, &c.job.Files[0]); err == nil {
+	if _, err := d.create(t.Context(), 0, &c.job.Files[0]); err == nil {
 		t.Error("space was found that is not there")
 	}
 	d.remove()

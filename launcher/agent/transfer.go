@@ -74,7 +74,7 @@ func (t *transfer) piece(number, n int, p []byte, last bool) error {
 
 func (t *transfer) write(number, n int, p []byte, f *wire.File) (err error) {
 	if t.file == nil {
-		if t.file, err = t.s.depot.create(number, f); err != nil {
+		if t.file, err = t.s.depot.create(t.s.ctx, number, f); err != nil {
 			return err
 		}
 		t.s.shelf.change(number, func(h *shelved) { h.path = t.s.depot.tmp(number) })

@@ -58,7 +58,8 @@ type Want struct {
 	Credit int   `json:"credit,omitempty"` // bytes that the head may send before the first grant on FileStream
 }
 
-// Got tells that a host makes progress; Bytes is what it has checked and received so far.
+// Got tells that a host makes progress: how many bytes it has checked before its Have, or
+// received after Fetch.
 type Got struct {
 	Bytes int64 `json:"bytes"`
 }
