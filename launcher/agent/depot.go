@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -18,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gorun/launcher/bcast"
 	"gorun/launcher/wire"
 )
 
@@ -30,7 +32,8 @@ import (
 //	job-JOB.NODE.list       what was put there, a line each; locked while the agent lives
 //
 // A blob has its name only when it is whole, and then bears a date that any later write
-// would change: so it needs not be read again to be trusted.
+// would change: so a big one needs not be read again to be trusted. Small ones are, which
+// takes less time than to wait, for each of many, until it is on the disk.
 type depot struct {
 	root  string
 	own   bool // the root is this job's, and goes with it
@@ -108,10 +111,26 @@ func blobPath(root string, f *wire.File) string {
 	return path
 }
 
-// hasBlob reports whether the depot at root has f's content.
+// hasBlob reports whether the depot at root has f's content, by its looks.
 func hasBlob(root string, f *wire.File) bool {
 	fi, err := os.Lstat(blobPath(root, f))
 	return err == nil && fi.Mode().IsRegular() && fi.Size() == f.Size && fi.ModTime().Unix() == stamp
+}
+
+// small reports whether f's blob is read before it is trusted.
+func small(f *wire.File) bool { return f.Size <= bcast.PieceSize }
+
+// has reports whether the depot has f's content.
+func (d *depot) has(f *wire.File) bool {
+	if !hasBlob(d.root, f) || !small(f) {
+		return hasBlob(d.root, f)
+	}
+	b, err := os.ReadFile(d.blob(f))
+	if err != nil || int64(len(b)) != f.Size {
+		return false
+	}
+	list, err := bcast.List(context.Background(), bytes.NewReader(b), f.Size, nil)
+	return err == nil && bcast.RootOf(f.Size, list) == bcast.Root(f.Root)
 }
 
 // sees reports whether another node of this job keeps its files here. That file was
@@ -192,10 +211,14 @@ func reserve(ctx context.Context, w *os.File, size int64) error {
 	return ctx.Err()
 }
 
-// keep makes a blob of a content that is whole, and closes w. It is on the disk before
-// it has its name: a blob is trusted also after the host's power has failed.
+// keep makes a blob of a content that is whole, and closes w. A big one is on the disk
+// before it has its name: it is trusted also after the host's power has failed.
 func (d *depot) keep(w *os.File, number int, f *wire.File) error {
-	err := errors.Join(w.Chmod(mode(f)), w.Sync(), w.Close())
+	err := w.Chmod(mode(f))
+	if err == nil && !small(f) {
+		err = w.Sync()
+	}
+	err = errors.Join(err, w.Close())
 	if err == nil {
 		now := unix.NsecToTimespec(time.Now().UnixNano())
 		err = unix.UtimesNanoAt(unix.AT_FDCWD, d.tmp(number), []unix.Timespec{now, {Sec: stamp}}, 0)

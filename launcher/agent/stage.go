@@ -357,7 +357,7 @@ func (s *stager) put(i int, f *wire.File) (ok bool, err error) {
 		return true, s.depot.mkdir(string(f.Name))
 	case s.here[i]:
 		return true, s.depot.placeOriginal(f)
-	case f.Size == 0 && !hasBlob(s.depot.root, f):
+	case f.Size == 0 && !s.depot.has(f):
 		w, err := s.depot.create(s.ctx, i, f)
 		if err == nil {
 			err = s.depot.keep(w, i, f)
@@ -365,7 +365,7 @@ func (s *stager) put(i int, f *wire.File) (ok bool, err error) {
 		if err != nil {
 			return false, err
 		}
-	case !hasBlob(s.depot.root, f):
+	case !s.depot.has(f):
 		return false, nil
 	}
 	err = s.depot.place(f)

@@ -593,23 +593,32 @@ func TestBlobThatWasWrittenTo(t *testing.T) {
 	h.stage(c)
 	h.fetch(c, "")
 	h.stop(0)
-	blob := blobs(home)[0]
-	os.Chmod(blob, 0o600)
-	if err := os.WriteFile(blob, []byte("HELLO"), 0o600); err != nil {
-		t.Fatal(err)
+	for _, redated := range []bool{false, true} { // the second as if it had never come to the disk
+		blob := blobs(home)[0]
+		fi, err := os.Stat(blob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Chmod(blob, 0o600)
+		if err := os.WriteFile(blob, []byte("HELLO"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if redated {
+			os.Chtimes(blob, time.Time{}, fi.ModTime())
+		}
+		h = homely(t, home)
+		if have := h.stage(c); len(have.Missing) != 1 {
+			t.Errorf("redated %v: got %+v; want the file missing", redated, have)
+		}
+		if staged := h.fetch(c, ""); staged.Text != "" {
+			t.Fatal(staged.Text)
+		}
+		h.run(c.plan(sh("cat text")))
+		if got := h.text(0, wire.Out); got != "hello" {
+			t.Errorf("redated %v: got %q", redated, got)
+		}
+		h.stop(0)
 	}
-	h = homely(t, home)
-	if have := h.stage(c); len(have.Missing) != 1 {
-		t.Errorf("got %+v; want the file missing", have)
-	}
-	if staged := h.fetch(c, ""); staged.Text != "" {
-		t.Fatal(staged.Text)
-	}
-	h.run(c.plan(sh("cat text")))
-	if got := h.text(0, wire.Out); got != "hello" {
-		t.Errorf("got %q", got)
-	}
-	h.stop(0)
 }
 
 func TestNoRoom(t *testing.T) {
