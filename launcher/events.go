@@ -42,6 +42,7 @@ type Event struct {
 	Reason  string   `json:"reason,omitempty"`
 	Text    string   `json:"text,omitempty"`
 	Killed  []int    `json:"killed,omitempty"`
+	Kept    string   `json:"kept,omitempty"`
 	Left    []string `json:"left,omitempty"`
 	Exit    *int     `json:"exit_code,omitempty"`
 	Message []string `json:"message,omitempty"`

@@ -179,6 +179,9 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 				return fmt.Errorf("it killed rank %d", rank)
 			}
 		}
+		if len(m.Done.Kept) > maxLog {
+			return fmt.Errorf("it keeps a directory of %d bytes", len(m.Done.Kept))
+		}
 		return nil
 	}
 	return errors.New("a message that agents do not send then")

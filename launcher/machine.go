@@ -127,6 +127,7 @@ type machine struct {
 	stdoutClosed bool
 	lostHosts    []string
 	killed       []int
+	kept         []KeptDir
 	left         []string
 
 	listened bool    // somebody wants the events
@@ -409,7 +410,10 @@ func (m *machine) hostIsDone(i int, d *wire.Done) []action {
 	for _, l := range d.Left {
 		m.left = append(m.left, m.hosts[i].name+": "+l)
 	}
-	m.emitHost("host_done", i, Event{Killed: d.Killed, Left: d.Left})
+	if d.Kept != "" {
+		m.kept = append(m.kept, KeptDir{Host: m.hosts[i].name, Dir: d.Kept})
+	}
+	m.emitHost("host_done", i, Event{Killed: d.Killed, Kept: d.Kept, Left: d.Left})
 	return []action{{host: i, drop: true}}
 }
 

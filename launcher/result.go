@@ -20,6 +20,7 @@ type Result struct {
 	Killed       []int         `json:"killed,omitempty"`        // ranks that needed KILL
 	NoGrace      bool          `json:"-"`                       // they got it before their grace was over: the user asked twice
 	Left         []string      `json:"left,omitempty"`          // what could not be removed, "host: what"
+	Kept         []KeptDir     `json:"kept,omitempty"`          // where files stay that ranks have written
 	Timeout      bool          `json:"timeout,omitempty"`       // the job's time limit ended it
 	Signal       int           `json:"signal,omitempty"`        // the signal by which the user ended it
 	Lost         []string      `json:"lost,omitempty"`          // hosts lost, "host: why"
@@ -37,6 +38,12 @@ type HostResult struct {
 	Name  string `json:"name"`
 	Slots int    `json:"slots"` // -1: not known
 	Ranks int    `json:"ranks"`
+}
+
+// KeptDir is a job's directory that is not removed: ranks have written into it.
+type KeptDir struct {
+	Host string `json:"host"`
+	Dir  string `json:"dir"`
 }
 
 // States of a rank.

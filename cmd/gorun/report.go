@@ -101,6 +101,28 @@ func (r *report) aftermath(res *launcher.Result, o options) {
 	for _, l := range res.Left {
 		r.linef("left behind: %s", l)
 	}
+	r.kept(res.Kept)
+}
+
+// kept adds where files are that ranks have written.
+func (r *report) kept(dirs []launcher.KeptDir) {
+	if len(dirs) == 0 {
+		return
+	}
+	const most = 8
+	var hosts []string
+	for i, d := range dirs {
+		if i == most && len(dirs) > most+1 {
+			hosts = append(hosts, fmt.Sprintf("%d more hosts", len(dirs)-most))
+			break
+		}
+		hosts = append(hosts, d.Host)
+	}
+	such := ""
+	if len(dirs) > 1 {
+		such = "directories such as "
+	}
+	r.linef("files that ranks have written stay on %s in %s%s", strings.Join(hosts, ", "), such, dirs[0].Dir)
 }
 
 // rankEnd says how a rank ended.

@@ -96,9 +96,21 @@ func TestResults(t *testing.T) {
 			}),
 			125, []string{"host lost: gpu00: silent for 30s; 8 ranks lost; 8 ranks stopped", "host lost: gpu01: gone", "left behind: gpu01: pid 4711"},
 		},
-		"closed":       {with(job(4), func(r *launcher.Result) { r.StdoutClosed, r.Stopped = true, 1 }), 141, []string{"output was closed by its reader; 1 rank stopped"}},
-		"closed-late":  {with(job(4), func(r *launcher.Result) { r.StdoutClosed = true }), 141, nil},
-		"disk-full":    {with(job(4), func(r *launcher.Result) { r.OutputError = "output to x is lost: no space" }), 125, []string{"output to x is lost: no space; the ranks themselves ended well"}},
+		"closed":      {with(job(4), func(r *launcher.Result) { r.StdoutClosed, r.Stopped = true, 1 }), 141, []string{"output was closed by its reader; 1 rank stopped"}},
+		"closed-late": {with(job(4), func(r *launcher.Result) { r.StdoutClosed = true }), 141, nil},
+		"disk-full":   {with(job(4), func(r *launcher.Result) { r.OutputError = "output to x is lost: no space" }), 125, []string{"output to x is lost: no space; the ranks themselves ended well"}},
+		"kept": {
+			with(job(4), func(r *launcher.Result) { r.Kept = []launcher.KeptDir{{Host: "gpu00", Dir: "/d.0"}} }),
+			0, []string{"files that ranks have written stay on gpu00 in /d.0"},
+		},
+		"kept-on-many": {
+			with(job(4), func(r *launcher.Result) {
+				for i := range 10 {
+					r.Kept = append(r.Kept, launcher.KeptDir{Host: fmt.Sprintf("h%d", i), Dir: fmt.Sprintf("/d.%d", i)})
+				}
+			}),
+			0, []string{"files that ranks have written stay on h0, h1, h2, h3, h4, h5, h6, h7, 2 more hosts in directories such as /d.0"},
+		},
 		"no-such-name": {with(with(job(1), fails(0, 0, 40)), func(*launcher.Result) {}), 168, []string{"rank 0 on gpu00 killed by signal 40 4.2 s after start"}},
 	}
 	for name, tt := range tests {

@@ -250,14 +250,14 @@ func copyFile(from, to string, mode os.FileMode) error {
 	return errors.Join(err, w.Chmod(mode), w.Close())
 }
 
-// remove takes everything of the job out of the depot but what ranks have put there
-// themselves: that stays, and its place and number of files are returned.
-func (d *depot) remove() (kept string, n int, err error) {
+// remove takes everything of the job out of the depot but what ranks have put into its
+// directory themselves: that stays, and the directory is returned.
+func (d *depot) remove() (kept string, err error) {
 	for _, path := range named(d.root, tmpPrefix+d.id+".") {
 		os.Remove(path)
 	}
-	n, err = removeJobDir(d.dir(), d.files)
-	if n > 0 {
+	others, err := removeJobDir(d.dir(), d.files)
+	if others {
 		kept = d.dir()
 	}
 	if d.list != nil {
@@ -268,11 +268,11 @@ func (d *depot) remove() (kept string, n int, err error) {
 		for _, path := range named(d.root, blobPrefix) {
 			os.Remove(path)
 		}
-		if n == 0 {
+		if !others {
 			err = errors.Join(err, noent(os.Remove(d.root)))
 		}
 	}
-	return kept, n, err
+	return kept, err
 }
 
 func noent(err error) error {
@@ -283,8 +283,8 @@ func noent(err error) error {
 }
 
 // removeJobDir removes the files from dir, what Python has made of them, and the
-// directories that are empty then. It returns how many files of others remain.
-func removeJobDir(dir string, files []placed) (others int, err error) {
+// directories that are empty then. It reports whether files of others remain.
+func removeJobDir(dir string, files []placed) (others bool, err error) {
 	for _, f := range files {
 		path := dir + "/" + f.name
 		if fi, err := os.Lstat(path); err == nil && inode(fi) == f.ino {
@@ -304,7 +304,7 @@ func removeJobDir(dir string, files []placed) (others int, err error) {
 		case e.IsDir():
 			dirs = append(dirs, path)
 		default:
-			others++
+			others = true
 		}
 		return nil
 	})

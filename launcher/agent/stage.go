@@ -137,22 +137,18 @@ func (a *agent) useFiles(j *job) error {
 	return nil
 }
 
-// removeFiles removes what was brought here.
-func (a *agent) removeFiles() error {
+// removeFiles removes what was brought here, and returns where files of ranks stay.
+func (a *agent) removeFiles() (kept string, err error) {
 	s := a.stager.Load()
 	if s == nil {
-		return nil
+		return "", nil
 	}
-	note, err := s.close()
-	if note != "" {
-		s.log("warn", "%s", note)
-	}
-	return err
+	return s.close()
 }
 
-// close ends what is under way and removes the job's files. It returns what is to be
-// told: of files that ranks have left, and of what could not be removed.
-func (s *stager) close() (note string, err error) {
+// close ends what is under way and removes the job's files. It returns the job's
+// directory if files of ranks stay there.
+func (s *stager) close() (kept string, err error) {
 	s.cancel()
 	if !joined(s.ended, nil, stageEnd) {
 		return "", errors.New("a file system does not answer: files that were sent may be left on it")
@@ -163,18 +159,7 @@ func (s *stager) close() (note string, err error) {
 	if s.depot == nil {
 		return "", nil
 	}
-	kept, n, err := s.depot.remove()
-	if n > 0 {
-		note = fmt.Sprintf("%s that ranks have written there stay in %s", files(n), kept)
-	}
-	return note, err
-}
-
-func files(n int) string {
-	if n == 1 {
-		return "1 file"
-	}
-	return fmt.Sprintf("%d files", n)
+	return s.depot.remove()
 }
 
 func (s *stager) run() {

@@ -40,7 +40,9 @@ func (a *agent) cleanUp(run *running) wire.Done {
 		joined(run.looked, nil, joinLimit)
 		done.Left = append(done.Left, removeShared(run.shm.files())...)
 	}
-	for _, err := range []error{a.removeFiles(), a.claim.release(), removeInstall(a.cfg.Remove)} {
+	kept, err := a.removeFiles()
+	done.Kept = cut(clean(kept))
+	for _, err := range []error{err, a.claim.release(), removeInstall(a.cfg.Remove)} {
 		if err != nil {
 			done.Left = append(done.Left, clean(err.Error()))
 		}

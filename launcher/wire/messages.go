@@ -159,6 +159,7 @@ type Window struct {
 // but for those it names.
 type Done struct {
 	Killed []int    `json:"killed,omitempty"` // ranks that needed KILL
+	Kept   string   `json:"kept,omitempty"`   // the job's directory, where files stay that ranks have written
 	Left   []string `json:"left,omitempty"`   // what could not be removed, for people: "pid 4711 (python) in state D"
 }
 
