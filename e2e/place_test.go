@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -76,5 +78,33 @@ func TestMapping(t *testing.T) {
 				t.Errorf("told that ranks are not host by host: %v", told)
 			}
 		})
+	}
+}
+
+func TestBinding(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	cpus := runtime.NumCPU() // of every host, as they are this machine
+	args := []string{"-hostfile", hostfile(t, nodes, fmt.Sprintf("slots=%d", cpus)), "--bind-to", "hwthread", "--report-bindings"}
+	e := gorun(t, sh(args, `echo $RANK $(sed -n 's/Cpus_allowed_list://p' /proc/self/status)`))
+	e.want(t, 0)
+	for _, line := range lines(e.stdout) {
+		var rank, cpu int
+		if _, err := fmt.Sscanf(line, "%d %d", &rank, &cpu); err != nil {
+			t.Fatalf("rank may run on %q: %v", line, err)
+		}
+		told := regexp.MustCompile(fmt.Sprintf(`rank %d on %s \(local %d\): core %d\b|rank %d on .*, CPU %d\b`, rank, nodes[rank/cpus], rank%cpus, cpu, rank, cpu))
+		if !told.MatchString(e.stderr) {
+			t.Errorf("rank %d runs on CPU %d; told was\n%s", rank, cpu, e.stderr)
+		}
+	}
+	if n := strings.Count(e.stderr, "(local 0)"); len(lines(e.stdout)) != 2*cpus || n != 2 {
+		t.Errorf("got %q and %q", e.stdout, e.stderr)
+	}
+	// Where it cannot be done: one line for both hosts.
+	e = gorun(t, append([]string{"-H", nodes[0] + ":500," + nodes[1] + ":500", "-ppn", fmt.Sprint(cpus + 1), "--bind-to", "core"}, "true"))
+	e.want(t, 0, "gorun: warning: ranks on "+nodes[0]+", "+nodes[1]+fmt.Sprintf(" are not bound: %d ranks for ", cpus+1))
+	if len(lines(e.stderr)) != 1 {
+		t.Errorf("got %q; want one line", e.stderr)
 	}
 }

@@ -56,7 +56,9 @@ func (r *run) sendPlans() {
 		if r.planner.layout.Count[h.index] == 0 {
 			continue
 		}
-		if err := h.send.SendMessage(wire.Message{Plan: r.planner.plan(h.index)}); err != nil {
+		plan := r.planner.plan(h.index)
+		plan.Bind = r.bindOn(h)
+		if err := h.send.SendMessage(wire.Message{Plan: plan}); err != nil {
 			r.step(event{planErr: fmt.Errorf("plan of %s: %w", h.spec.Name, err)})
 			return
 		}

@@ -90,6 +90,9 @@ func printLayout(w io.Writer, job Job, hosts []hostfile.Host, p *planner) {
 		fmt.Fprintf(t, "%d\t%s\t%d\t%s\n", rank, hosts[place.Host].Name, place.Local, job.Apps[place.App].text())
 	}
 	t.Flush()
+	if job.binds() {
+		fmt.Fprintf(w, "\nbound to %s: %s\n", job.BindTo, decidedAtLaunch)
+	}
 	fmt.Fprintf(w, "\nworking directory: %s\n", quoteArg(job.Dir))
 	for _, a := range job.Apps {
 		if a.Dir != "" && a.Dir != job.Dir {

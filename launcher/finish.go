@@ -86,6 +86,9 @@ func (r *run) result() *Result {
 	if text := r.outErr.Load(); text != nil {
 		res.OutputError = *text
 	}
+	for i := range m.ranks {
+		m.ranks[i].CPUs = r.bindings.cpus(i)
+	}
 	for _, rank := range m.ranks {
 		if rank.failed() {
 			res.Others++

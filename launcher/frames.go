@@ -161,7 +161,7 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 				return fmt.Errorf("it is the same machine as node %d", *f.Twin)
 			}
 		}
-		return nil
+		return p.checkBindings(h.index, m.Prepared)
 	case m.Started != nil:
 		if p == nil || len(m.Started.PIDs) != p.layout.Count[h.index] {
 			return fmt.Errorf("it started %s", count(len(m.Started.PIDs), "rank"))
@@ -228,6 +228,9 @@ func (r *run) message(h *host, m wire.Message) {
 		return
 	case m.Prepared != nil:
 		r.nameTwins(m.Prepared.Failures)
+		if r.m.hosts[h.index].state == hostUp { // it tells that once
+			r.bindings.take(h.spec.Name, m.Prepared, len(r.m.ranks))
+		}
 	case ofFiles(m):
 		r.staging.message(h, m)
 		return

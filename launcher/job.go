@@ -45,6 +45,10 @@ type Job struct {
 	MapBy         Order           // which hosts get the ranks; "": BySlot
 	RankBy        Order           // how the ranks of an App are numbered; "": as MapBy
 
+	BindTo         string // one of the Bind constants; "": BindNone
+	CoresPerRank   int    // cores (or hardware threads) that each rank is bound to; 0: its even share
+	ReportBindings bool   // say what each rank is bound to
+
 	Env       envsync.Policy
 	Prefix    string // its bin comes first in the PATH of every rank, its lib in LD_LIBRARY_PATH; absolute; "": nothing
 	Dir       string // working directory of every rank whose App names none, unless it lacks what is sent; absolute

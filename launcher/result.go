@@ -66,7 +66,8 @@ type RankResult struct {
 	Signal int           `json:"signal,omitempty"`
 	Core   bool          `json:"core,omitempty"`
 	Text   string        `json:"text,omitempty"`
-	At     time.Duration `json:"at_ns"` // since the ranks were started
+	At     time.Duration `json:"at_ns"`          // since the ranks were started
+	CPUs   string        `json:"cpus,omitempty"` // that it was bound to, as "2-3,66-67"; "": it was not bound
 }
 
 // failed reports whether the rank ended badly by itself.

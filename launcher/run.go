@@ -29,6 +29,8 @@ type run struct {
 	env    environment
 	cargo  *cargo // nil: no files are brought to the hosts
 
+	bindings bindings // of the ranks, as far as hosts have told
+
 	hosts  []*host
 	m      *machine
 	dialer *transport.Dialer
@@ -319,6 +321,7 @@ func (r *run) send(h *host, m wire.Message) {
 }
 
 func (r *run) ranksBegin() {
+	r.tellBindings()
 	r.started = time.Now()
 	if r.job.Timeout > 0 {
 		r.limit.set(r.job.Timeout)

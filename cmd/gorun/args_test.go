@@ -94,7 +94,7 @@ func TestSpellings(t *testing.T) {
 			tt.want(&want)
 			for _, line := range tt.lines {
 				got := given(t, append(strings.Fields(line), "./app")...)
-				if diff := cmp.Diff(want, got, cmp.AllowUnexported(options{}, mapping{})); diff != "" {
+				if diff := cmp.Diff(want, got, cmp.AllowUnexported(options{}, mapping{}, binding{})); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", line, diff)
 				}
 			}

@@ -23,6 +23,9 @@ type options struct {
 	rankBy          launcher.Order // "": not given
 	oversubscribe   bool
 	noOversubscribe bool
+	bindTo          binding
+	coresPerRank    int // 0: not given
+	reportBindings  bool
 	iface           string
 	acceptNew       bool
 	fanout          int
@@ -115,7 +118,8 @@ func (o *options) whereFlags() group {
 			words: "--map-by -mapby", arg: "HOW", value: value(&o.mapBy, parseMapping), complete: "slot node ppr:1:node", key: "map-by",
 			text: `Which hosts get the ranks. With *slot*, the default, a host is filled before the next one
 				gets a rank; with *node* the hosts get a rank in turn; ppr:2:node is the same as -ppn 2.
-				As in mpirun, modifiers may follow after a colon: OVERSUBSCRIBE, NOOVERSUBSCRIBE. With
+				As in mpirun, modifiers may follow after a colon: PE=4 is --cpus-per-rank 4, OVERSUBSCRIBE
+				and NOOVERSUBSCRIBE are about --oversubscribe. With
 				several programs, one is laid out after the other. With -v gorun says when ranks are not
 				numbered host by host, which some programs take for granted.`,
 		},
@@ -135,6 +139,25 @@ func (o *options) whereFlags() group {
 		{
 			words: "--oversubscribe", value: yes(&o.oversubscribe), key: "oversubscribe",
 			text: `Allow more ranks than slots.`,
+		},
+		{
+			words: "--bind-to -bindto", arg: "WHAT", value: value(&o.bindTo, parseBinding), complete: "none core hwthread numa socket", key: "bind-to",
+			text: `What a rank may run on. *none*, the default: whatever its host lets it. *core*: the cores
+				of a host are dealt out evenly to its ranks, in the order of NUMA nodes, and where that can
+				be avoided no rank gets cores of two nodes; core:2 is two cores each. *hwthread*: the
+				same with hardware threads. *numa* and *socket*: all cores of a NUMA node or socket,
+				which several ranks share. Only CPUs count that gorun may use there. Ranks that are more
+				than slots or cores are not bound; a line says so, and the job runs.`,
+		},
+		{
+			words: "--cpus-per-rank -cpus-per-proc", arg: "N", value: value(&o.coresPerRank, coreCount), key: "cpus-per-rank",
+			text: `Bind each rank to so many cores, or with --bind-to hwthread hardware threads. The
+				same as --map-by slot:PE=N.`,
+		},
+		{
+			words: "--report-bindings", value: yes(&o.reportBindings), key: "report-bindings",
+			text: `Say on standard error what every rank may run on, as in "rank 3 on gpu1 (local 1): cores
+				2-3 (NUMA 0)". A core is called by the lowest of its CPUs.`,
 		},
 		{
 			words: "--interface -iface", arg: "NAME", value: value(&o.iface, text), key: "interface",

@@ -15,6 +15,7 @@ type mapping struct {
 	perHost int            // of ppr:N:node; 0: not said
 	over    bool           // OVERSUBSCRIBE
 	never   bool           // NOOVERSUBSCRIBE
+	cores   int            // PE=N; 0: not said
 }
 
 const mapHint = "write --map-by slot, --map-by node or --map-by ppr:N:node"
@@ -86,8 +87,12 @@ func (m *mapping) modify(word string) error {
 	wrong := func(hint string) error {
 		return &usageError{fmt.Sprintf("gorun has no modifier %s", strings.ToUpper(word)), []string{hint}}
 	}
-	name, _, _ := strings.Cut(word, "=")
+	name, value, _ := strings.Cut(word, "=")
 	switch name {
+	case "pe":
+		n, err := coreCount(value)
+		m.cores = n
+		return err
 	case "oversubscribe":
 		m.over = true
 	case "nooversubscribe":
@@ -96,12 +101,16 @@ func (m *mapping) modify(word string) error {
 		return wrong("leave it out: --map-by slot fills one host after the other, --map-by node takes them in turn")
 	case "nolocal":
 		return wrong("leave this host out: --exclude LIST")
+	case "hwtcpus":
+		return wrong("--bind-to hwthread counts hardware threads")
+	case "corecpus":
+		return wrong("leave it out: --bind-to core counts cores")
 	case "inherit", "noinherit":
 		return wrong("leave it out: a job of gorun's starts no further ones")
 	case "display", "displaydevel", "displayalloc", "donotlaunch":
 		return wrong("--dry-run prints the layout and starts nothing")
 	default:
-		return wrong("it has OVERSUBSCRIBE and NOOVERSUBSCRIBE")
+		return wrong("it has PE=N, OVERSUBSCRIBE and NOOVERSUBSCRIBE")
 	}
 	return nil
 }
@@ -149,5 +158,5 @@ func (o *options) settle() error {
 		return contradict("--oversubscribe", "NOOVERSUBSCRIBE")
 	}
 	o.oversubscribe = o.oversubscribe || o.mapBy.over
-	return nil
+	return o.settleBinding()
 }

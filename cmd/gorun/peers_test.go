@@ -27,7 +27,7 @@ func flagsIn(text string) []string {
 func TestPeersFlagsGetAnAnswer(t *testing.T) {
 	tests := map[string]struct{ flags, hint string }{
 		"open-mpi":   {"--am --tune", "--mca NAME VALUE"},
-		"binding":    {"--bind-to -bind-to --cpu-bind --report-bindings --bindto", "numactl"},
+		"binding":    {"--cpu-bind --bind-to-core --numa-binding", "--bind-to"},
 		"mapping":    {"-m --distribution --rankfile -rf", "host by host"},
 		"per-node":   {"--nproc-per-node --nproc_per_node -grr --ntasks-per-node --num_gpus", "-ppn"},
 		"one-each":   {"-pernode --pernode", "-ppn 1"},

@@ -29,7 +29,7 @@ func badValue(u, first use, err error) error {
 	if errors.Is(err, errContradiction) {
 		e := &usageError{first.text() + " and " + u.text() + " contradict each other", nil}
 		if first.typed == "-c" || u.typed == "-c" { // srun's is something else
-			e.hints = []string{"-c is the number of ranks, as -np; gorun binds no rank to cores"}
+			e.hints = []string{"-c is the number of ranks, as -np; --cpus-per-rank N binds each to N cores"}
 		}
 		return e
 	}

@@ -49,6 +49,7 @@ func (j *job) start(at time.Time, tell func(wire.Started)) {
 		}
 		pids[i] = pid
 	}
+	j.unbindThread()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	tell(wire.Started{PIDs: pids})
@@ -72,6 +73,7 @@ func (j *job) fork(r *rank, pipeSize int) (pid int, err error) {
 		return 0, &startError{codeOurs, fmt.Sprintf("standard streams: %v", err)}
 	}
 	defer io.closeTheirs()
+	j.bindThread(r)
 	pid, err = syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{
 		Dir: r.dir, Env: r.env, Files: io.files(),
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},

@@ -70,7 +70,7 @@ func TestPhysicalCores(t *testing.T) {
 	dir := t.TempDir()
 	// Two sockets of two cores with two threads each; CPU 8 is not described.
 	for cpu, siblings := range map[int]string{0: "0,4", 4: "0,4", 1: "1,5", 5: "1,5", 2: "2,6", 6: "2,6", 3: "3,7", 7: "3,7"} {
-		write(t, fmt.Sprintf("%s/cpu%d/topology/thread_siblings_list", dir, cpu), siblings+"\n", 0o600)
+		write(t, fmt.Sprintf("%s/cpu/cpu%d/topology/thread_siblings_list", dir, cpu), siblings+"\n", 0o600)
 	}
 	tests := []struct {
 		name string
@@ -85,7 +85,7 @@ func TestPhysicalCores(t *testing.T) {
 		{"unknown-mask", nil, 1},
 	}
 	for _, tt := range tests {
-		if got := physicalCores(dir, tt.cpus); got != tt.want {
+		if got := physicalCores(os.DirFS(dir), tt.cpus); got != tt.want {
 			t.Errorf("%s: got %d; want %d", tt.name, got, tt.want)
 		}
 	}

@@ -23,7 +23,15 @@ type job struct {
 	by    map[int]*rank     // by global rank
 	alien map[procKey]bool  // descended from this process before the job: left alone with all below them
 	send  func(wire.Exited) // must not block
-	ended chan struct{}     // capacity 1: something may have changed among our processes
+
+	// How the ranks are bound; set by bind, before they are started.
+	allowed  []int // CPUs of this process
+	bindings []wire.Binding
+	unbound  string // why the ranks are not bound as the plan says
+	// What bindThread met with; of the forker's goroutine.
+	bindFailures []string
+
+	ended chan struct{} // capacity 1: something may have changed among our processes
 
 	mu       sync.Mutex
 	window   wire.Window   // guarded by mu; size of the ranks' terminals, if the plan gives them any
@@ -41,6 +49,7 @@ type rank struct {
 	dir  string // working directory
 	env  []string
 	path string // of the program, absolute or relative to the working directory
+	cpus []int  // to be bound to; nil: all
 
 	out, err *stream
 	in       *feed // nil: the rank reads /dev/null
@@ -54,6 +63,9 @@ type rank struct {
 func newJob(p *wire.Plan, grant func(wire.Frame), bulk func(wire.Frame) error) (*job, error) {
 	if !validID(p.JobID) {
 		return nil, fmt.Errorf("bad job id %q", p.JobID)
+	}
+	if p.Bind != nil && (p.Bind.Each < 0 || p.Bind.Each > maxList) {
+		return nil, fmt.Errorf("%d cores for each rank in the plan", p.Bind.Each)
 	}
 	if p.Credit < 0 || p.Node < 0 || p.Nodes < 1 || len(p.Ranks) == 0 {
 		return nil, errors.New("senseless plan")

@@ -190,7 +190,10 @@ func (a *agent) runJob(j *job) *running {
 	if isClosed(a.end.begun) {
 		return nil
 	}
-	a.out.SendMessage(wire.Message{Prepared: &wire.Prepared{Failures: failures}})
+	if len(failures) == 0 {
+		j.bind(os.DirFS(systemDir), affinity())
+	}
+	a.out.SendMessage(wire.Message{Prepared: &wire.Prepared{Failures: failures, Bindings: j.bindings, Unbound: j.unbound}})
 	if len(failures) > 0 {
 		<-a.end.begun // nothing else can come
 		return nil
@@ -249,6 +252,9 @@ func (a *agent) start(j *job, at time.Time) *running {
 	a.fork.work <- func() {
 		defer close(run.forked)
 		j.start(at, func(s wire.Started) { a.out.SendMessage(wire.Message{Started: &s}) })
+		if text := j.bindTrouble(); text != "" {
+			a.out.SendMessage(wire.Message{Log: &wire.Log{Level: "warn", Text: text}})
+		}
 	}
 	<-a.end.begun
 	return run

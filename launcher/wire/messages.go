@@ -78,6 +78,7 @@ type Plan struct {
 	Prepend []Bytes    `json:"prepend,omitempty"` // NAME=directory: put before NAME's value, with a colon between
 	Unset   []string   `json:"unset"`             // extra names taken out of the session environment
 	Ranks   []RankPlan `json:"ranks"`             // of this host, by local rank
+	Bind    *Bind      `json:"bind,omitempty"`    // what each rank may use of the CPUs; nil: all, and nobody asks
 
 	Window    *Window       `json:"window,omitempty"` // each rank's stdout and stderr are one pseudo terminal of this size; nil: two pipes
 	Credit    int           `json:"credit"`           // bytes each output stream may send before the first grant
@@ -97,9 +98,35 @@ type RankPlan struct {
 	Shipped Bytes `json:"shipped,omitempty"` // the staged file that is its program; else Args[0] says which
 }
 
+// What ranks are bound to.
+const (
+	BindNone   = "none"
+	BindThread = "hwthread"
+	BindCore   = "core"
+	BindNUMA   = "numa"
+	BindSocket = "socket"
+)
+
+// Bind says how the ranks of a host share its CPUs.
+type Bind struct {
+	By   string `json:"by"`   // one of the Bind constants
+	Each int    `json:"each"` // cores or hardware threads of each rank; 0: what there are, evenly
+}
+
+// Binding is what some ranks of a host may use of it: lists of numbers as the kernel
+// writes them, as "0-3,8". A core is called by the lowest of its CPUs.
+type Binding struct {
+	Ranks []int  `json:"ranks"`
+	CPUs  string `json:"cpus"`
+	Cores string `json:"cores,omitempty"` // "": the ranks are not bound, and may use what the agent may
+	NUMA  string `json:"numa,omitempty"`  // nodes; "" if there are none
+}
+
 // Prepared answers Plan. The host is ready to start when Failures is empty.
 type Prepared struct {
 	Failures []Failure `json:"failures,omitempty"`
+	Bindings []Binding `json:"bindings,omitempty"` // of all ranks, if the plan has a Bind
+	Unbound  string    `json:"unbound,omitempty"`  // why they are not bound as it says
 }
 
 // Failure says why a rank, or the whole host when Rank is -1, cannot start.
