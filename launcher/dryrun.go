@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -93,11 +94,18 @@ func printLayout(w io.Writer, job Job, hosts []hostfile.Host, p *planner) {
 	if job.binds() {
 		fmt.Fprintf(w, "\nbound to %s: %s\n", job.BindTo, decidedAtLaunch)
 	}
-	fmt.Fprintf(w, "\nworking directory: %s\n", quoteArg(job.Dir))
+	dirs := map[string]bool{}
 	for _, a := range job.Apps {
-		if a.Dir != "" && a.Dir != job.Dir {
-			fmt.Fprintf(w, "working directory of %s: %s\n", a.text(), quoteArg(a.Dir))
+		dirs[cmp.Or(a.Dir, job.Dir)] = true
+	}
+	fmt.Fprintln(w)
+	for _, a := range job.Apps {
+		dir := quoteArg(cmp.Or(a.Dir, job.Dir))
+		if len(dirs) == 1 {
+			fmt.Fprintf(w, "working directory: %s\n", dir)
+			break
 		}
+		fmt.Fprintf(w, "working directory of %s: %s\n", a.text(), dir)
 	}
 }
 

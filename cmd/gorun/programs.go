@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -159,9 +160,10 @@ func (o *options) apps(dir string, env environment) ([]launcher.App, []hostfile.
 	apps := make([]launcher.App, len(parts))
 	for i, p := range parts {
 		apps[i] = launcher.App{Args: p.program, NP: p.np, Set: own[i], Hosts: lists[i]}
-		if p.wdir != "" {
-			apps[i].Dir = absolute(dir, p.wdir)
+		if o.appFile != "" { // then -wdir is for those that have none of their own
+			p.wdir = cmp.Or(p.wdir, o.wdir)
 		}
+		apps[i].Dir = absolute(dir, p.wdir)
 	}
 	return apps, hosts, nil
 }

@@ -290,3 +290,31 @@ func TestReportsNameThePrograms(t *testing.T) {
 		t.Errorf("got %q; want %q", got, want)
 	}
 }
+
+func TestDirectoriesOfPrograms(t *testing.T) {
+	_, file := inFile(t, "-np 1 ./a\n-np 1 -wdir /b ./b\n", "-wdir", "j")
+	tests := []struct {
+		name string
+		args []string
+		want string // each program's own
+	}{
+		{"none", strings.Fields("./a"), "|"},
+		{"one", strings.Fields("-wdir x ./a"), "|/here/x"},
+		{"first", strings.Fields("-wdir x -np 1 ./a : -np 1 ./b"), "|/here/x|"},
+		{"second", strings.Fields("-np 1 ./a : -wd /y -np 1 ./b"), "||/y"},
+		{"file", file, "|/here/j|/b"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := given(t, tt.args...)
+			apps, _, err := o.apps("/here", nil)
+			got := ""
+			for _, a := range apps {
+				got += "|" + a.Dir
+			}
+			if err != nil || got != tt.want {
+				t.Errorf("got %q, %v; want %q", got, err, tt.want)
+			}
+		})
+	}
+}
