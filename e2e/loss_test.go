@@ -215,15 +215,51 @@ func TestForwardedSignals(t *testing.T) {
 	}
 }
 
-// Ctrl-Z stops the ranks too, and CONT lets all go on.
+// Ctrl-Z stops the ranks too, and CONT lets all go on. Meanwhile no limit runs.
 func TestSuspend(t *testing.T) {
 	t.Parallel()
-	nodes := hosts(t, 1)
-	j := startRanks(t, 2, []string{"-hostfile", hostfile(t, nodes, "slots=2")})
+	for name, more := range map[string][]string{"plain": nil, "rsh-and-pty": {"--rsh", systemSSH, "--pty"}} {
+		t.Run(name, func(t *testing.T) {
+			nodes := hosts(t, 1)
+			j := startRanks(t, 2, append(more, "-hostfile", hostfile(t, nodes, "slots=2")))
+			suspendAndContinue(t, j, nodes[0], 0)
+			j.signal(syscall.SIGINT)
+			j.wait(15*time.Second).want(t, 130)
+		})
+	}
+}
+
+// Suspended for longer than any limit.
+func TestSlowSuspend(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	args := []string{"--rsh", systemSSH, "--timeout", "15s", "--lost-after", "5s", "-hostfile", hostfile(t, nodes[:1], "slots=2")}
+	j := startScript(t, 2, args, `: >"$1/rank.$GORUN_RANK"; sleep 1000 & while ! test -e "$1/end"; do sleep 0.1; done; kill $!`)
+	suspendAndContinue(t, j, nodes[0], 17*time.Second)
+	write(t, j.cmd.Args[len(j.cmd.Args)-1], "end", "")
+	j.wait(15*time.Second).want(t, 0)
+
+	// While hosts are being reached: the silent one still has the rest of its time, and the
+	// other has not given gorun up.
+	testbed(t, "mute", nodes[1])
+	j = start(t, []string{"--connect-timeout", "8s", "--lost-after", "5s", "-H", nodes[0] + "," + nodes[1], "echo", "started"})
+	within(t, 10*time.Second, "an agent on "+nodes[0], func() bool { return len(agents(t, nodes[0])) > 0 })
+	suspended(t, j, 10*time.Second)
+	testbed(t, "mend", nodes[1])
+	e := j.wait(30 * time.Second)
+	e.want(t, 0)
+	if e.stdout != "started\nstarted\n" {
+		t.Errorf("stdout %q; want both ranks to have run", e.stdout)
+	}
+}
+
+// suspendAndContinue checks that two sleeping ranks on host stop, and go on, with gorun.
+func suspendAndContinue(t *testing.T, j *job, host string, d time.Duration) {
+	t.Helper()
 	sleepers := func(state string) func() bool {
 		return func() bool {
 			n := 0
-			for _, p := range processes(t, nodes[0]) {
+			for _, p := range processes(t, host) {
 				if strings.HasPrefix(p.command, "sleep 1000") && p.state == state {
 					n++
 				}
@@ -231,14 +267,24 @@ func TestSuspend(t *testing.T) {
 			return n == 2
 		}
 	}
+	within(t, 10*time.Second, "both ranks sleeping", sleepers("S"))
 	pid := j.pid()
 	j.signal(syscall.SIGTSTP)
 	within(t, 10*time.Second, "both ranks stopped", sleepers("T"))
 	within(t, 10*time.Second, "gorun stopped", func() bool { p, _ := readProcess(pid); return p.state == "T" })
+	time.Sleep(d)
 	syscall.Kill(j.cmd.Process.Pid, syscall.SIGCONT) // nsenter, which has stopped itself with gorun and passes this on
 	within(t, 10*time.Second, "both ranks running again", sleepers("S"))
-	j.signal(syscall.SIGINT)
-	j.wait(15*time.Second).want(t, 130)
+}
+
+// suspended suspends gorun for d.
+func suspended(t *testing.T, j *job, d time.Duration) {
+	t.Helper()
+	pid := j.pid()
+	j.signal(syscall.SIGTSTP)
+	within(t, 10*time.Second, "gorun stopped", func() bool { p, _ := readProcess(pid); return p.state == "T" })
+	time.Sleep(d)
+	syscall.Kill(j.cmd.Process.Pid, syscall.SIGCONT)
 }
 
 func TestStdoutClosed(t *testing.T) {

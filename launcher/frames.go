@@ -16,6 +16,8 @@ import (
 
 func (r *run) patience() time.Duration { return r.job.ConnectTimeout }
 
+func (r *run) suspended() int64 { return r.suspensions.Load() }
+
 func (r *run) now() time.Duration { return time.Since(r.began) }
 
 func (r *run) connected(h *host) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +59,7 @@ func (h *host) local() bool {
 // time only, and are called from the host's goroutine.
 type sink interface {
 	patience() time.Duration // for an agent that is running to say hello
+	suspended() int64        // how often this process was, or is being, suspended
 	now() time.Duration
 	connected(h *host) // an agent runs there; its hello comes next
 	cameUp(h *host)
@@ -80,7 +82,7 @@ func (h *host) serve(d *transport.Dialer, s sink) {
 	h.link = link
 	s.connected(h)
 	r := wire.NewReader(link, wire.MaxReport)
-	if h.hello, err = readHello(link, r, s.patience()); err != nil {
+	if h.hello, err = readHello(link, r, s); err != nil {
 		s.didNotCome(h, fmt.Errorf("its agent started but sent no hello: %s", h.whyGone(err, s)))
 		return
 	}
@@ -115,14 +117,14 @@ func (h *host) pump(r *wire.Reader, s sink) error {
 }
 
 // readHello waits for the agent's first message; the deadline closes the link.
-func readHello(link transport.Link, r *wire.Reader, limit time.Duration) (*wire.Hello, error) {
-	late := time.AfterFunc(limit, func() { link.Close() })
+func readHello(link transport.Link, r *wire.Reader, s sink) (*wire.Hello, error) {
+	late := newLimit(s, func() { link.Close() })
 	f, err := r.Read()
 	for err == nil && f.Kind == wire.Heartbeat {
 		f, err = r.Read()
 	}
-	if !late.Stop() {
-		return nil, lateError(limit)
+	if late.stop() {
+		return nil, lateError(s.patience())
 	}
 	if err != nil {
 		return nil, err
@@ -135,6 +137,41 @@ func readHello(link transport.Link, r *wire.Reader, limit time.Duration) (*wire.
 		return nil, fmt.Errorf("%w: %v", errPeer, err)
 	}
 	return m.Hello, checkHello(m.Hello)
+}
+
+// helloLimit is the time that an agent has for its hello. It begins again when this
+// process has been suspended.
+type helloLimit struct {
+	mu    sync.Mutex
+	timer *time.Timer // guarded by mu
+	over  bool        // guarded by mu
+}
+
+// newLimit returns a running limit that calls f when it is over.
+func newLimit(s sink, f func()) *helloLimit {
+	l, seen := &helloLimit{}, s.suspended()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timer = time.AfterFunc(s.patience(), func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if n := s.suspended(); n != seen {
+			seen = n
+			l.timer.Reset(s.patience())
+			return
+		}
+		l.over = true
+		f()
+	})
+	return l
+}
+
+// stop stops it, and reports whether it is over.
+func (l *helloLimit) stop() (over bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timer.Stop()
+	return l.over
 }
 
 // lateError is a hello that has not come within so long.

@@ -49,15 +49,16 @@ type run struct {
 
 	staging *staging // nil without a cargo; set before the hosts' goroutines start
 
-	started    time.Time              // of the ranks
-	paused     time.Duration          // for which the job has been suspended, in all
-	deadline   *alarm                 // of the machine's current wait
-	limit      *alarm                 // of the ranks' run; off if there is none
-	looking    *alarm                 // of the look that is under way
-	lookedAt   time.Time              // when that was begun
-	picture    *Picture               // the last; nil: none was made
-	outErr     atomic.Pointer[string] // the first output that could not be written
-	pipeClosed atomic.Bool            // stdout or stderr was closed by its reader
+	started     time.Time              // of the ranks
+	suspensions atomic.Int64           // how often the job was, or is being, suspended
+	paused      time.Duration          // for which the job has been suspended, in all
+	deadline    *alarm                 // of the machine's current wait
+	limit       *alarm                 // of the ranks' run; off if there is none
+	looking     *alarm                 // of the look that is under way
+	lookedAt    time.Time              // when that was begun
+	picture     *Picture               // the last; nil: none was made
+	outErr      atomic.Pointer[string] // the first output that could not be written
+	pipeClosed  atomic.Bool            // stdout or stderr was closed by its reader
 }
 
 // placement is what is known once the ranks have places. It does not change.
@@ -375,8 +376,9 @@ func (r *run) suspend() {
 		return
 	}
 	r.flushLinks(time.Second)
+	r.suspensions.Add(1)
 	before := time.Now()
-	r.io.Suspend()
+	r.dialer.Suspend(r.io.Suspend)
 	took := time.Since(before)
 	r.paused += took
 	r.limit.shift(took)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -113,7 +114,6 @@ func TestUserSignalsAndPause(t *testing.T) {
 	}
 }
 
-// Agents without a plan know no pause: they would take it for a mistake.
 func TestPauseWhileDialling(t *testing.T) {
 	w := newWorld(t, "well", 1)
 	w.signals <- syscall.SIGTSTP
@@ -124,6 +124,37 @@ func TestPauseWhileDialling(t *testing.T) {
 	if !suspended.Load() {
 		t.Error("gorun was not suspended")
 	}
+}
+
+// waiting is a sink that only says how long a hello may take.
+type waiting struct {
+	sink
+	limit time.Duration
+	times atomic.Int64
+}
+
+func (w *waiting) patience() time.Duration { return w.limit }
+func (w *waiting) suspended() int64        { return w.times.Load() }
+
+// A hello has its whole time again after a suspension, and no more.
+func TestPauseBeforeHello(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, begun, over := &waiting{limit: 10 * time.Second}, time.Now(), make(chan struct{})
+		l := newLimit(w, func() { close(over) })
+		time.Sleep(9 * time.Second)
+		w.times.Add(1)
+		time.Sleep(3 * time.Second) // the limit has passed, and begins again
+		<-over
+		if took := time.Since(begun); took != 20*time.Second || !l.stop() {
+			t.Errorf("over after %v; want 20s", took)
+		}
+		l = newLimit(w, func() { t.Error("over, though it was stopped") })
+		time.Sleep(9 * time.Second)
+		if l.stop() {
+			t.Error("over too early")
+		}
+		time.Sleep(time.Minute)
+	})
 }
 
 // Limits stand still while the job is suspended, and nobody is missed.

@@ -90,9 +90,6 @@ func (m *machine) signalCame(s syscall.Signal) []action {
 		}
 		return m.toAll(wire.Message{Signal: &wire.Signal{Num: int(s)}})
 	case syscall.SIGTSTP:
-		if len(m.ranks) == 0 { // agents without a plan know no pause
-			return []action{{suspend: true}}
-		}
 		out := m.toAll(wire.Message{Pause: &wire.Pause{On: true}})
 		out = append(out, action{suspend: true})
 		return append(out, m.toAll(wire.Message{Pause: &wire.Pause{}})...)

@@ -251,6 +251,19 @@ func TestSignalReachesGroup(t *testing.T) {
 	h.stop(0)
 }
 
+// A head may be suspended before it has a plan for this host.
+func TestPauseBeforeThePlan(t *testing.T) {
+	t.Parallel()
+	h := startAgent(t, launch{})
+	h.tell(wire.Message{Pause: &wire.Pause{On: true}})
+	h.tell(wire.Message{Pause: &wire.Pause{}})
+	h.run(newPlan(t, sh("echo on we go")))
+	if got := h.text(0, wire.Out); got != "on we go\n" {
+		t.Errorf("got %q", got)
+	}
+	h.stop(0)
+}
+
 func TestPause(t *testing.T) {
 	t.Parallel()
 	h := startAgent(t, launch{})

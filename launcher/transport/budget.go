@@ -6,23 +6,57 @@ import (
 	"time"
 )
 
+// recess counts the time for which there is a reason to charge none to the hosts: the user
+// is being asked for a passphrase, or this process is suspended.
+type recess struct {
+	mu      sync.Mutex
+	reasons int           // guarded by mu; that there are now
+	since   time.Time     // guarded by mu: when the first of them came up
+	total   time.Duration // guarded by mu: before that
+}
+
+func (i *recess) begin() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.reasons++; i.reasons == 1 {
+		i.since = time.Now()
+	}
+}
+
+func (i *recess) end() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.reasons--; i.reasons == 0 {
+		i.total += time.Since(i.since)
+	}
+}
+
+// spent returns how long it has been in all.
+func (i *recess) spent() time.Duration {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.reasons == 0 {
+		return i.total
+	}
+	return i.total + time.Since(i.since)
+}
+
 // budget is the time that one host may take. It is spent only while it runs, and not
-// while the user is being asked for a passphrase; when it is gone it cancels the
-// dial's context with errBudget.
+// while there is recess; when it is gone it cancels the dial's context with errBudget.
 type budget struct {
 	total  time.Duration
-	asked  func() time.Duration // how long the user has been asked so far
+	recess func() time.Duration // how long the recess has been so far
 	cancel context.CancelCauseFunc
 
 	mu    sync.Mutex
 	left  time.Duration // guarded by mu: when it was last resumed
 	since time.Time     // guarded by mu: when it was last resumed; zero while it does not run
-	base  time.Duration // guarded by mu: asked() at that time
+	base  time.Duration // guarded by mu: recess() at that time
 	timer *time.Timer   // guarded by mu
 }
 
-func newBudget(total time.Duration, asked func() time.Duration, cancel context.CancelCauseFunc) *budget {
-	return &budget{total: total, asked: asked, cancel: cancel, left: total}
+func newBudget(total time.Duration, recess func() time.Duration, cancel context.CancelCauseFunc) *budget {
+	return &budget{total: total, recess: recess, cancel: cancel, left: total}
 }
 
 // resume lets the budget run. It may be called while it does.
@@ -35,7 +69,7 @@ func (b *budget) resume() {
 }
 
 func (b *budget) startLocked() {
-	b.since, b.base = time.Now(), b.asked()
+	b.since, b.base = time.Now(), b.recess()
 	if b.timer == nil {
 		b.timer = time.AfterFunc(b.left, b.expire)
 		return
@@ -64,7 +98,7 @@ func (b *budget) renew() {
 }
 
 func (b *budget) leftLocked() time.Duration {
-	return b.left - (time.Since(b.since) - (b.asked() - b.base))
+	return b.left - (time.Since(b.since) - (b.recess() - b.base))
 }
 
 // remaining returns how much time is left.
@@ -83,7 +117,7 @@ func (b *budget) expire() {
 	if b.since.IsZero() {
 		return
 	}
-	if left := b.leftLocked(); left > 0 { // for as long as the user is being asked it does not shrink
+	if left := b.leftLocked(); left > 0 { // in a recess it does not shrink
 		b.timer.Reset(max(left, 10*time.Millisecond))
 		return
 	}

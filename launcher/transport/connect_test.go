@@ -216,7 +216,7 @@ func TestBudget(t *testing.T) {
 	})
 	run("questions-are-free", func(t *testing.T) {
 		p := &prompts{ask: func(string) ([]byte, error) { time.Sleep(time.Hour); return nil, nil }}
-		b, ctx := start(t, p.spent)
+		b, ctx := start(t, p.recess.spent)
 		begin := time.Now()
 		b.resume()
 		time.Sleep(9 * time.Second)
@@ -227,6 +227,24 @@ func TestBudget(t *testing.T) {
 		<-ctx.Done()
 		if took := time.Since(begin); took != time.Hour+10*time.Second {
 			t.Errorf("ended after %v; want 1h10s", took)
+		}
+	})
+	run("suspension-is-free", func(t *testing.T) {
+		var i recess
+		b, ctx := start(t, i.spent)
+		begin := time.Now()
+		b.resume()
+		time.Sleep(9 * time.Second)
+		i.begin()
+		time.Sleep(time.Hour)
+		i.begin() // the user is asked as well
+		time.Sleep(time.Hour)
+		i.end()
+		time.Sleep(time.Hour)
+		i.end()
+		<-ctx.Done()
+		if took := time.Since(begin); took != 3*time.Hour+10*time.Second {
+			t.Errorf("ended after %v; want 3h10s", took)
 		}
 	})
 }

@@ -89,7 +89,7 @@ func (d *Dialer) prepare(ctx context.Context, h hostfile.Host) (a *attempt, loca
 func (d *Dialer) attempt(ctx context.Context, h hostfile.Host) *attempt {
 	a := &attempt{d: d, host: h, caller: ctx, trail: trail{start: time.Now()}}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
-	a.budget = newBudget(d.opts.ConnectTimeout, d.keys.prompts.spent, a.cancel)
+	a.budget = newBudget(d.opts.ConnectTimeout, d.keys.prompts.recess.spent, a.cancel)
 	return a
 }
 

@@ -6,47 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 )
 
 const passphraseTries = 3
 
-// prompts asks the user, one question at a time, and knows how long the user took:
-// that time is not charged to the hosts.
+// prompts asks the user, one question at a time. The time that the user takes is a recess:
+// it is not charged to the hosts.
 type prompts struct {
 	ask func(prompt string) ([]byte, error)
 
-	turn  sync.Mutex // held while a question is asked
-	mu    sync.Mutex
-	since time.Time     // guarded by mu: when the open question was put; zero if none is open
-	total time.Duration // guarded by mu: of questions that were answered
-}
-
-// spent returns how long the user has been asked in all.
-func (p *prompts) spent() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.since.IsZero() {
-		return p.total
-	}
-	return p.total + time.Since(p.since)
+	turn   sync.Mutex // held while a question is asked
+	recess recess
 }
 
 func (p *prompts) question(text string) ([]byte, error) {
-	p.open(time.Now())
-	defer p.open(time.Time{})
+	p.recess.begin()
+	defer p.recess.end()
 	return p.ask(text)
-}
-
-func (p *prompts) open(t time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if t.IsZero() {
-		p.total += time.Since(p.since)
-	}
-	p.since = t
 }
 
 // lockedKey is an encrypted key file. It is decrypted when the first server wants its

@@ -230,6 +230,14 @@ func (d *Dialer) Dial(ctx context.Context, h hostfile.Host) (Link, error) {
 	return link, nil
 }
 
+// Suspend calls f, which suspends this process: that time is not charged to hosts being
+// reached.
+func (d *Dialer) Suspend(f func()) {
+	d.keys.prompts.recess.begin()
+	defer d.keys.prompts.recess.end()
+	f()
+}
+
 // Clean removes gorun's cached binaries from h. It is for hosts without a job: ranks,
 // and the sweep after an agent that was killed, run the binary from there.
 func (d *Dialer) Clean(ctx context.Context, h hostfile.Host) error {
