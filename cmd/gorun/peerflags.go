@@ -104,6 +104,8 @@ func displayed(s string) (bool, error) {
 	for word := range strings.SplitSeq(strings.ToLower(s), ",") {
 		switch word {
 		case "map", "map-devel", "allocation", "alloc":
+		case "bind":
+			return false, &usageError{`gorun does not show "bind" here`, []string{"write --report-bindings"}}
 		default:
 			return false, &usageError{fmt.Sprintf("gorun does not show %q", word), []string{"write --display map: the layout; --dry-run also prints every rank's environment"}}
 		}
