@@ -62,6 +62,7 @@ type Job struct {
 	Pty       bool   // stdout and stderr of each rank are one pseudo terminal
 	Tag       bool   // prefix every line with [rank host]
 	Stamp     bool   // prefix every line with the time
+	Fold      bool   // join equal lines of several ranks
 	OutputDir string // one file per rank and stream instead of stdout and stderr, as output.FileNames reads it; "" for none
 
 	Timeout        time.Duration // of the whole job, from the start of the ranks; 0: none

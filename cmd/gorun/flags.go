@@ -39,6 +39,7 @@ type options struct {
 	backend  string
 
 	tag, stamp bool
+	fold       bool
 	pty        bool
 	outputDir  string // a pattern
 	stdin      int    // a rank, launcher.StdinNone or launcher.StdinAll
@@ -267,10 +268,18 @@ func (o *options) outputFlags() group {
 				2026-01-31T23:59:59.999. With -l rank and host follow.`,
 		},
 		{
+			words: "--fold", value: yes(&o.fold), key: "output.fold",
+			text: `Join equal lines of several ranks into one that begins with the set of them, as in
+				[0-7,9]. A line waits for the ranks that have not given it until they have gone on to
+				another, have ended, or a second has passed. Each rank's lines keep their order; the
+				standard output and the standard error are not joined with each other. With -l the
+				host follows the ranks, or the number of their hosts.`,
+		},
+		{
 			words: "--output-dir", arg: "DIR", value: value(&o.outputDir, pattern), complete: aDirectory, key: "output.dir",
 			text: `Write the output of every rank, byte by byte, to the files rank.N.out and rank.N.err
-				in *dir*, and not to gorun's own output; it cannot be combined with -l and
-				--timestamp-output. Directories that are missing are made; files of such names that
+				in *dir*, and not to gorun's own output; it cannot be combined with -l,
+				--timestamp-output and --fold. Directories that are missing are made; files of such names that
 				an earlier job has left there are removed.
 				In *dir* %r stands for the rank, %l for the local rank, %h for the host, %j for the ID
 				of the job, %a for the number of the program (from 0) and %% for a percent sign.

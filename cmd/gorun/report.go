@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/launcher"
+	"gorun/launcher/output"
 )
 
 // report is what gorun says about something: lines, the first of which is the
@@ -202,22 +203,9 @@ func signalName(n int) string {
 // ranksText is "rank 3" or "ranks 0, 2-5".
 func ranksText(ranks []int) string {
 	ranks = slices.Sorted(slices.Values(ranks))
-	var parts []string
-	for i := 0; i < len(ranks); {
-		j := i
-		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
-			j++
-		}
-		if i == j {
-			parts = append(parts, fmt.Sprint(ranks[i]))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d-%d", ranks[i], ranks[j]))
-		}
-		i = j + 1
-	}
 	noun := "ranks "
 	if len(ranks) == 1 {
 		noun = "rank "
 	}
-	return noun + strings.Join(parts, ", ")
+	return noun + strings.ReplaceAll(output.RankSet(ranks), ",", ", ")
 }

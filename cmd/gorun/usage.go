@@ -150,6 +150,8 @@ func (o *options) checkTogether() error {
 	switch {
 	case o.tag && o.outputDir != "":
 		return &usageError{"-l and --output-dir exclude each other", []string{unchanged}}
+	case o.fold && o.outputDir != "":
+		return &usageError{"--fold and --output-dir exclude each other", []string{unchanged}}
 	case o.stamp && o.outputDir != "":
 		return &usageError{"--timestamp-output and --output-dir exclude each other", []string{unchanged}}
 	case o.oversubscribe && o.noOversubscribe:

@@ -14,7 +14,8 @@ const maxPieces = 4 << 10
 type batch struct {
 	raw    []byte // their bytes, at most batchSize
 	pieces []piece
-	added  bool // some piece needs a '\n' before it
+	added  bool      // some piece needs a '\n' before it
+	ended  []*stream // that have nothing left, of those the folder waits for
 }
 
 // piece is some bytes of one stream.
@@ -22,13 +23,16 @@ type piece struct {
 	record
 	newline bool // a '\n' stands before it
 	starts  bool // it starts a line
+	final   bool // it ends its stream
 }
 
 func newBatch() *batch {
 	return &batch{raw: make([]byte, 0, batchSize)}
 }
 
-func (b *batch) reset() { b.raw, b.pieces, b.added = b.raw[:0], b.pieces[:0], false }
+func (b *batch) reset() {
+	b.raw, b.pieces, b.added, b.ended = b.raw[:0], b.pieces[:0], false, b.ended[:0]
+}
 
 func (b *batch) room() int { return batchSize - len(b.raw) }
 
@@ -51,21 +55,30 @@ func (l *lane) run() {
 	for {
 		l.mu.Lock()
 		b.reset()
-		l.fillLocked(b, time.Now())
-		l.flight = len(b.raw)
+		now := time.Now()
+		l.fillLocked(b, now)
+		l.flight = len(b.raw) + l.folded()
 		look := l.lookLocked()
-		end := l.gone || l.closing && len(b.raw) == 0
+		if err == nil {
+			look = sooner(look, l.lookFolded())
+		}
+		last := l.closing && len(b.raw) == 0
+		gone := l.gone
 		l.mu.Unlock()
-		switch {
-		case end:
+		if gone {
 			return
-		case len(b.raw) == 0:
-			l.sleep(timer, look)
-			continue
-		case err == nil:
-			if err = l.emit(b, &e); err != nil {
+		}
+		if err == nil {
+			if err = l.emit(b, &e, now, last); err != nil {
 				l.failed(err, l.name)
 			}
+		}
+		if last {
+			return
+		}
+		if len(b.raw) == 0 {
+			l.sleep(timer, look)
+			continue
 		}
 		for _, p := range b.pieces {
 			if p.stream != &l.own {
@@ -92,13 +105,17 @@ func (l *lane) sleep(timer *time.Timer, until time.Time) {
 // before.
 type emitter struct {
 	out  []byte
-	mark []byte // what lines of the piece begin with
-	cr   bool   // the last byte was a CR in a marked line on a terminal
+	mark []byte  // what lines of the piece begin with
+	cr   bool    // the last byte was a CR in a marked line on a terminal
+	open *stream // whose line stands unfinished, if lines are joined
 }
 
 // stampFormat is local time, so that it agrees with the ranks' own lines and the clock
 // on the wall, in a form that sorts.
 const stampFormat = "2006-01-02T15:04:05.000 "
+
+// folding reports whether equal lines are joined.
+func (l *lane) folding() bool { return l.folds[stdout] != nil || l.folds[stderr] != nil }
 
 // marked reports whether something stands before the ranks' lines.
 func (l *lane) marked() bool { return l.tags != nil || l.stamp }
@@ -114,8 +131,11 @@ func (l *lane) appendMark(p []byte, r record) []byte {
 	return p
 }
 
-// emit writes b with its marks and newlines.
-func (l *lane) emit(b *batch, e *emitter) error {
+// emit writes b with its marks and newlines. Nothing comes after the last one.
+func (l *lane) emit(b *batch, e *emitter, now time.Time, last bool) error {
+	if l.folding() {
+		return l.emitFolded(b, e, now, last)
+	}
 	if !l.marked() && !b.added {
 		return writeAll(l.w, b.raw)
 	}

@@ -18,9 +18,12 @@ type lane struct {
 	name     string
 	w        io.Writer
 	terminal bool
-	through  bool     // bytes of ranks pass at once, untouched
-	tags     []string // by rank; nil for none
-	stamp    bool     // lines begin with the time at which they came
+	through  bool       // bytes of ranks pass at once, untouched
+	tags     []string   // by rank; nil for none
+	folds    [3]*folder // by stream; nil unless equal lines are joined. Of run
+	hosts    []string   // by rank; nil unless joined lines name them
+	color    bool       // their marks are coloured
+	stamp    bool       // lines begin with the time at which they came
 	partial  int
 	written  func(rank, which, n int)
 	failed   func(err error, dest string)
@@ -30,6 +33,7 @@ type lane struct {
 
 	mu      sync.Mutex
 	streams [3][]stream // by number and rank; guarded by mu, as all that follows
+	ending  []*stream   // those that have ended, and of which the folder does not know
 	own     stream      // gorun's own lines
 	dropped int         // of them
 	flight  int         // bytes of the write in progress
@@ -61,18 +65,27 @@ type stream struct {
 func newLane(o Options, name string, w io.Writer, terminal bool) *lane {
 	l := &lane{
 		name: name, w: w, terminal: terminal, partial: o.Partial,
-		through: len(o.Hosts) == 1 && !o.Tag && !o.Stamp, stamp: o.Stamp,
+		through: len(o.Hosts) == 1 && !o.Tag && !o.Stamp && !o.Fold, stamp: o.Stamp,
 		written: o.Written, failed: o.Failed,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	if o.Tag {
+	switch {
+	case o.Fold && o.Tag:
+		l.hosts = o.Hosts
+		fallthrough
+	case o.Fold:
+		l.color = o.Color && terminal
+	case o.Tag:
 		l.tags = tags(o.Hosts, o.Color && terminal)
 	}
 	return l
 }
 
-// carry makes stream number which of every rank go to l.
-func (l *lane) carry(which, ranks int) {
+// carry makes stream number which of every rank go to l, equal lines joined if fold.
+func (l *lane) carry(which, ranks int, fold bool) {
+	if fold {
+		l.folds[which] = newFolder(ranks)
+	}
 	l.streams[which] = make([]stream, ranks)
 	for i := range l.streams[which] {
 		s := &l.streams[which][i]
@@ -85,11 +98,14 @@ func tags(hosts []string, color bool) []string {
 	for i, h := range hosts {
 		t[i] = fmt.Sprintf("[%d %s] ", i, Clean(h))
 		if color {
-			t[i] = fmt.Sprintf("\x1b[%dm[%d %s]\x1b[0m ", 32+i%5, i, Clean(h)) // green to cyan
+			t[i] = fmt.Sprintf("\x1b[%dm[%d %s]\x1b[0m ", colorOf(i), i, Clean(h))
 		}
 	}
 	return t
 }
+
+// colorOf is the colour of a rank's mark: green to cyan.
+func colorOf(rank int) int { return 32 + rank%5 }
 
 func (l *lane) write(rank, which int, p []byte) {
 	l.mu.Lock()
@@ -146,6 +162,9 @@ func (l *lane) end(rank, which int) {
 
 func (l *lane) endLocked(s *stream) {
 	l.readyLocked(s, s.n)
+	if !s.ended && l.folds[s.which] != nil {
+		l.ending = append(l.ending, s)
+	}
 	s.ended = true
 }
 

@@ -29,6 +29,12 @@
 //   - With Options.Tag every line starts with "[rank host] ", with Options.Stamp
 //     with the time at which it came, before the tag. On a terminal both are written
 //     again after a CR inside a line, where the terminal starts over.
+//   - With Options.Fold a whole line waits until every rank whose stream has not
+//     ended has given the same line or a later one of those that wait, or for one
+//     second; then it is written once, after the set of the ranks that have given it:
+//     "[0-7,9] ". Every rank's lines keep their order, and those of stdout and stderr
+//     are not joined with each other. At most 1 MiB waits. With tags the host follows
+//     the ranks, or the number of their hosts.
 //   - A job of one rank without tags and times passes its bytes through at once,
 //     untouched.
 //   - A line of gorun's own always starts and ends with a line, and is not marked.
@@ -85,6 +91,7 @@ type Options struct {
 	Hosts []string // each rank's host; its length is the number of ranks
 	Tag   bool     // every line starts with "[rank host] "
 	Stamp bool     // every line starts with the time at which it came
+	Fold  bool     // equal lines of several ranks are joined into one that starts with "[ranks] "
 	Color bool     // tags are coloured where they go to a terminal
 	Files []string // each rank's files, without .out and .err, instead of Stdout and Stderr; see FileNames. nil: none
 
@@ -124,8 +131,8 @@ func New(o Options) (*Merger, error) {
 	}
 	m.lanes[stdout], m.lanes[stderr] = out, err
 	if m.files == nil {
-		out.carry(stdout, len(o.Hosts))
-		err.carry(stderr, len(o.Hosts))
+		out.carry(stdout, len(o.Hosts), o.Fold)
+		err.carry(stderr, len(o.Hosts), o.Fold)
 	}
 	m.start()
 	return m, nil

@@ -1,6 +1,9 @@
 package output
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // This file decides whose bytes are written next. It does no I/O.
 
@@ -9,9 +12,15 @@ func (l *lane) fillLocked(b *batch, now time.Time) {
 	l.showLocked(now)
 	for !b.full() {
 		if r := l.nextLocked(now); r.stream == nil || !l.takeLocked(b, r, now) {
-			return
+			break
 		}
 	}
+	l.ending = slices.DeleteFunc(l.ending, func(s *stream) bool {
+		if s.n == 0 {
+			b.ended = append(b.ended, s)
+		}
+		return s.n == 0
+	})
 }
 
 // nextLocked returns the bytes whose turn it is, no stream if nothing is due. They are
@@ -79,13 +88,14 @@ func (l *lane) takeLocked(b *batch, r record, now time.Time) bool {
 		return false
 	}
 	goesOn := l.mid && l.last == s
-	b.add(piece{record{s, n, r.at}, l.newlineLocked(s), !goesOn})
+	final := s.ended && n == s.n
+	b.add(piece{record{s, n, r.at}, l.newlineLocked(s), !goesOn, final})
 	early := min(n, s.ready)
 	s.ready -= early
 	s.taken += early
 	s.drop(n)
 
-	l.mid = b.raw[len(b.raw)-1] != '\n'
+	l.mid = b.raw[len(b.raw)-1] != '\n' && !(final && l.folding()) // which ends lines itself
 	if !l.mid || !goesOn {
 		l.waiting = time.Time{}
 	}
