@@ -132,7 +132,7 @@ func (r *run) open(layout Layout) error {
 	}
 	out, err := output.New(output.Options{
 		Stdout: r.io.Stdout, Stderr: r.io.Stderr, Terminal: r.io.StdoutTerminal, StderrTerminal: r.io.StderrTerminal,
-		Hosts: names, Tag: r.job.Tag, Stamp: r.job.Stamp, Fold: r.job.Fold, Color: r.io.Color, Files: files,
+		Hosts: names, Tag: r.job.Tag, Stamp: r.job.Stamp, Fold: r.job.Fold, Color: r.io.Color, Files: files, Width: r.io.Width,
 		Partial: min(64<<10, credit/2), Written: p.credit.written, Failed: r.outputFailed,
 	})
 	if err != nil {

@@ -103,6 +103,8 @@ type IO struct {
 	StderrTerminal bool
 	Color          bool
 	Window         func() (rows, cols int) // size of the terminal that the ranks' are to be like; 0: none is known; nil: there is none
+	Width          func() int              // columns of the terminal, as output.Options has it; nil: no line may be taken away again
+	Status         bool                    // a last line on Stderr says where the job stands; needs Width
 	Signals        <-chan os.Signal
 	Prompt         func(prompt string) ([]byte, error) // asks for a passphrase on the terminal; nil: never
 	Log            func(lines io.Writer) *slog.Logger  // makes a logger of a writer that takes a line at a time; nil: no log

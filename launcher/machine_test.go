@@ -20,7 +20,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the machine does into test
 
 // TestMachine plays the scripts in testdata/machine: a line is an event, and the
 // indented lines below it are what the machine says is to be done, and where the job
-// stands when its phase changes. "events" shows what --events is told. Rewrite them with: go test ./launcher -run TestMachine -rewrite
+// stands when its phase changes. "events" shows what --events is told, "status" what stands on the
+// terminal's last line. Rewrite them with: go test ./launcher -run TestMachine -rewrite
 func TestMachine(t *testing.T) {
 	files, err := filepath.Glob("testdata/machine/*.txt")
 	if err != nil || len(files) == 0 {
@@ -94,6 +95,12 @@ func (s *scripted) line(line string) []string {
 		return s.result()
 	case "events":
 		return s.events()
+	case "status": // status [AFTER]
+		after := 3 * time.Second
+		if len(f) > 1 {
+			after, _ = time.ParseDuration(f[1])
+		}
+		return []string{strconv.Quote(s.m.status(after))}
 	}
 	before := s.m.phase
 	var said []string

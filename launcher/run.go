@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -49,6 +50,7 @@ type run struct {
 
 	staging *staging // nil without a cargo; set before the hosts' goroutines start
 
+	warned      string                 // the first warning
 	started     time.Time              // of the ranks
 	suspensions atomic.Int64           // how often the job was, or is being, suspended
 	paused      time.Duration          // for which the job has been suspended, in all
@@ -117,7 +119,7 @@ func newRun(job Job, io IO, w waits) (*run, error) {
 	if r.dialer, err = r.newDialer(); err != nil {
 		return nil, err
 	}
-	if r.out, err = output.New(output.Options{Stderr: io.Stderr, StderrTerminal: io.StderrTerminal}); err != nil {
+	if r.out, err = output.New(output.Options{Stderr: io.Stderr, StderrTerminal: io.StderrTerminal, Width: io.Width}); err != nil {
 		return nil, err
 	}
 	r.recordStart()
@@ -135,7 +137,7 @@ func (r *run) newDialer() (*transport.Dialer, error) {
 	}
 	return transport.New(transport.Options{
 		ConnectTimeout: job.ConnectTimeout, AcceptNewHostKeys: job.AcceptNewHostKeys, Home: io.Home, User: io.User,
-		AgentSocket: os.Getenv("SSH_AUTH_SOCK"), Prompt: io.Prompt, Self: io.Exe, JobID: r.id, Logger: log, Fanout: job.Fanout,
+		AgentSocket: os.Getenv("SSH_AUTH_SOCK"), Prompt: r.prompt(), Self: io.Exe, JobID: r.id, Logger: log, Fanout: job.Fanout,
 		Rsh: job.Rsh,
 	})
 }
@@ -171,6 +173,8 @@ func (r *run) tell(f func()) {
 func (r *run) loop(ctx context.Context) {
 	beat := time.NewTicker(r.m.waits.beat)
 	defer beat.Stop()
+	status, stopStatus := r.statusTimer()
+	defer stopStatus()
 	r.deadline, r.limit, r.looking = newAlarm(), newAlarm(), newAlarm()
 	defer r.deadline.off()
 	defer r.limit.off()
@@ -197,6 +201,8 @@ func (r *run) loop(ctx context.Context) {
 			r.step(event{looked: true})
 		case <-beat.C:
 			r.heartbeat()
+		case <-status:
+			r.showStatus()
 		case <-store:
 			r.reply(r.engine.Tick(r.storeTime()))
 		}
@@ -377,8 +383,10 @@ func (r *run) suspend() {
 	}
 	r.flushLinks(time.Second)
 	r.suspensions.Add(1)
+	show := r.out.Hide()
 	before := time.Now()
 	r.dialer.Suspend(r.io.Suspend)
+	show()
 	took := time.Since(before)
 	r.paused += took
 	r.limit.shift(took)
@@ -429,6 +437,7 @@ func (l logLines) Write(p []byte) (int, error) {
 func (r *run) note(level, text string) {
 	switch {
 	case level == "warn":
+		r.warned = cmp.Or(r.warned, text)
 		r.record(Event{Event: "warning", Text: text})
 		r.say("warning: " + text)
 	case r.io.Verbose:

@@ -40,6 +40,7 @@ type options struct {
 
 	tag, stamp bool
 	fold       bool
+	noStatus   bool
 	pty        bool
 	outputDir  string // a pattern
 	stdin      int    // a rank, launcher.StdinNone or launcher.StdinAll
@@ -274,6 +275,12 @@ func (o *options) outputFlags() group {
 				another, have ended, or a second has passed. Each rank's lines keep their order; the
 				standard output and the standard error are not joined with each other. With -l the
 				host follows the ranks, or the number of their hosts.`,
+		},
+		{
+			words: "--no-status", value: yes(&o.noStatus), key: "output.no-status",
+			text: `On a terminal, show no line below the output that says where the job stands. There is
+				none either when the standard error is no terminal, when the standard output is a
+				pipe, or when TERM is dumb.`,
 		},
 		{
 			words: "--output-dir", arg: "DIR", value: value(&o.outputDir, pattern), complete: aDirectory, key: "output.dir",

@@ -155,6 +155,8 @@ func (c *command) world(o options, tty *terminal) (launcher.IO, error) {
 		Log: func(lines io.Writer) *slog.Logger { return logger(o.verbose, lines) }, Verbose: o.verbose, Exe: exe,
 	}
 	w.Color = wantColor(c.env, w.StdoutTerminal)
+	w.Width = c.width(w)
+	w.Status = !o.noStatus && w.Width != nil && w.StderrTerminal && !isPipe(c.stdout)
 	if c.events != nil {
 		w.Events = c.events.add
 	}

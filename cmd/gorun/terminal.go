@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"gorun/launcher"
 )
 
 // terminal asks the user for secrets, on the controlling terminal whatever standard
@@ -105,6 +107,42 @@ func (t *terminal) size() (rows, cols int) {
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// isPipe reports whether whoever reads w may write it to the terminal itself, at any time.
+func isPipe(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
+}
+
+// usualWidth is taken for that of a terminal that does not know its own.
+const usualWidth = 80
+
+// width returns what tells the width of the terminal that w writes to, 0 while gorun is in
+// the background. It is nil if there is none, or if lines cannot be taken away from it.
+func (c *command) width(w launcher.IO) func() int {
+	out := c.stderr
+	if !w.StderrTerminal {
+		out = c.stdout
+	}
+	f, ok := out.(*os.File)
+	if kind := c.env.get("TERM"); !ok || !w.StderrTerminal && !w.StdoutTerminal || kind == "" || kind == "dumb" {
+		return nil
+	}
+	fd := int(f.Fd())
+	return func() int {
+		if group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err == nil && group != unix.Getpgrp() {
+			return 0
+		}
+		if n, _, err := term.GetSize(fd); err == nil && n > 0 {
+			return n
+		}
+		return usualWidth
+	}
 }
 
 // wantColor follows no-color.org and TERM=dumb.

@@ -14,8 +14,15 @@ const maxPieces = 4 << 10
 type batch struct {
 	raw    []byte // their bytes, at most batchSize
 	pieces []piece
-	added  bool      // some piece needs a '\n' before it
+	added  bool // some piece needs a '\n' before it
+	skips  []skip
 	ended  []*stream // that have nothing left, of those the folder waits for
+}
+
+// skip is so many bytes of a stream that are not written, as others overwrite them.
+type skip struct {
+	stream *stream
+	n      int
 }
 
 // piece is some bytes of one stream.
@@ -32,6 +39,7 @@ func newBatch() *batch {
 
 func (b *batch) reset() {
 	b.raw, b.pieces, b.added, b.ended = b.raw[:0], b.pieces[:0], false, b.ended[:0]
+	b.skips = b.skips[:0]
 }
 
 func (b *batch) room() int { return batchSize - len(b.raw) }
@@ -64,14 +72,22 @@ func (l *lane) run() {
 		}
 		last := l.closing && len(b.raw) == 0
 		gone := l.gone
+		text, again := l.liveLocked(&e.live, now, last)
+		look = sooner(look, again)
 		l.mu.Unlock()
 		if gone {
 			return
 		}
 		if err == nil {
-			if err = l.emit(b, &e, now, last); err != nil {
+			if err = l.emit(b, &e, now, last); err == nil {
+				err = l.draw(&e.live, text, now)
+			}
+			if err != nil {
 				l.failed(err, l.name)
 			}
+		}
+		for _, k := range b.skips {
+			l.written(k.stream.rank, k.stream.which, k.n)
 		}
 		if last {
 			return
@@ -105,7 +121,8 @@ func (l *lane) sleep(timer *time.Timer, until time.Time) {
 // before.
 type emitter struct {
 	out  []byte
-	mark []byte  // what lines of the piece begin with
+	mark []byte // what lines of the piece begin with
+	live live
 	cr   bool    // the last byte was a CR in a marked line on a terminal
 	open *stream // whose line stands unfinished, if lines are joined
 }
@@ -131,13 +148,24 @@ func (l *lane) appendMark(p []byte, r record) []byte {
 	return p
 }
 
+// appendName appends what names a rank before its lines.
+func (l *lane) appendName(p []byte, rank int) []byte {
+	switch {
+	case l.folding():
+		return l.appendWho(p, []int{rank})
+	case l.tags != nil:
+		return append(p, l.tags[rank]...)
+	}
+	return p
+}
+
 // emit writes b with its marks and newlines. Nothing comes after the last one.
 func (l *lane) emit(b *batch, e *emitter, now time.Time, last bool) error {
 	if l.folding() {
 		return l.emitFolded(b, e, now, last)
 	}
 	if !l.marked() && !b.added {
-		return writeAll(l.w, b.raw)
+		return l.put(&e.live, b.raw)
 	}
 	e.out = e.out[:0]
 	raw := b.raw
@@ -156,14 +184,14 @@ func (l *lane) emit(b *batch, e *emitter, now time.Time, last bool) error {
 			return err
 		}
 	}
-	return writeAll(l.w, e.out)
+	return l.put(&e.live, e.out)
 }
 
 // emitMarked adds lines, each after its mark, to e.out, which it writes when full.
 func (l *lane) emitMarked(p []byte, starts bool, e *emitter) error {
 	for len(p) > 0 {
 		if len(e.out) >= batchSize {
-			if err := writeAll(l.w, e.out); err != nil {
+			if err := l.put(&e.live, e.out); err != nil {
 				return err
 			}
 			e.out = e.out[:0]

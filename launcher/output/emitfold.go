@@ -28,7 +28,7 @@ func (l *lane) emitFolded(b *batch, e *emitter, now time.Time, all bool) error {
 	if err := l.emitGroups(e, now, all); err != nil {
 		return err
 	}
-	return writeAll(l.w, e.out)
+	return l.put(&e.live, e.out)
 }
 
 // foldPiece lets the whole lines of a piece wait for others, and adds the rest.
@@ -88,7 +88,7 @@ func (l *lane) emitGroups(e *emitter, now time.Time, all bool) error {
 	if len(e.out) < batchSize {
 		return nil
 	}
-	err := writeAll(l.w, e.out)
+	err := l.put(&e.live, e.out)
 	e.out = e.out[:0]
 	return err
 }
@@ -123,6 +123,11 @@ func (l *lane) appendFoldMark(p []byte, ranks []int, at int64) []byte {
 	if l.stamp {
 		p = time.UnixMilli(at).AppendFormat(p, stampFormat)
 	}
+	return l.appendWho(p, ranks)
+}
+
+// appendWho appends the ranks, and with tags their host, in brackets.
+func (l *lane) appendWho(p []byte, ranks []int) []byte {
 	who := RankSet(ranks)
 	if l.hosts != nil {
 		who += " " + l.where(ranks)

@@ -45,7 +45,7 @@ type group struct {
 	ranks rankSet
 	place int // among all groups that ever were
 	step  int
-	first int // the rank that began it
+	first int       // the rank that began it
 	since time.Time // not later than that of groups behind it
 	at    int64     // when its first line came, as in a record
 	heads int       // living ranks whose newest group this is

@@ -217,6 +217,7 @@ func TestFoldHugeLine(t *testing.T) {
 		m.Write(1, 1, frame)
 		open += len(frame)
 	}
+	m.Write(1, 1, []byte("\n"))
 	mustClose(t, m)
 	if want := size + len("[1] \n"); w.n != want || w.most > 2*batchSize {
 		t.Errorf("got %d bytes, %d in one write; want %d and at most %d", w.n, w.most, want, 2*batchSize)

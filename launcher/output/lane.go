@@ -1,6 +1,7 @@
 package output
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"sync"
@@ -28,6 +29,9 @@ type lane struct {
 	written  func(rank, which, n int)
 	failed   func(err error, dest string)
 
+	bars  bool       // progress bars are shown for one rank
+	width func() int // columns of the terminal for a last line, 0 for none now; nil: never
+
 	wake chan struct{} // capacity 1
 	done chan struct{} // closed when run has ended
 
@@ -38,8 +42,10 @@ type lane struct {
 	dropped int         // of them
 	flight  int         // bytes of the write in progress
 	order   order
-	closing bool // nothing more comes
-	gone    bool // nobody waits for what is left
+	skips   []*stream // of which something was skipped
+	scratch []byte    // for use
+	closing bool      // nothing more comes
+	gone    bool      // nobody waits for what is left
 
 	// The line at which the destination stands.
 	last    *stream   // whose bytes were taken last
@@ -47,6 +53,12 @@ type lane struct {
 	lastAt  time.Time // when that was
 	waiting time.Time // since when a ready line waits for the end of this one; zero: none does
 	showAt  time.Time // when the first unfinished line comes of age on a terminal; zero: none
+
+	// The last line, which is no part of the output.
+	status string
+	stale  bool          // what is shown is not what should be
+	hidden int           // by how many
+	erased chan struct{} // closed when nothing is shown any more; nil: nothing ever was
 }
 
 // stream is what one rank has yet to see written of its stdout or stderr. The bytes
@@ -59,6 +71,9 @@ type stream struct {
 	since  time.Time
 	ended  bool
 
+	bar     bool // the unfinished line is a progress bar
+	skipped int  // bytes that others overwrite, since it was told last
+
 	rank, which int // which is 0 for gorun's own lines
 }
 
@@ -68,6 +83,9 @@ func newLane(o Options, name string, w io.Writer, terminal bool) *lane {
 		through: len(o.Hosts) == 1 && !o.Tag && !o.Stamp && !o.Fold, stamp: o.Stamp,
 		written: o.Written, failed: o.Failed,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	if terminal && o.Width != nil {
+		l.width, l.bars = o.Width, !l.through
 	}
 	switch {
 	case o.Fold && o.Tag:
@@ -118,6 +136,13 @@ func (l *lane) write(rank, which int, p []byte) {
 
 // pushLocked adds p to s and reports whether run has something to do.
 func (l *lane) pushLocked(s *stream, p []byte) bool {
+	if l.bars && s != &l.own && (s.bar || bytes.IndexByte(p, '\r') >= 0 && !l.loose(s)) {
+		return l.pushBarLocked(s, p)
+	}
+	return l.pushPlainLocked(s, p)
+}
+
+func (l *lane) pushPlainLocked(s *stream, p []byte) bool {
 	held := s.n - s.ready
 	s.push(p)
 	whole := wholeLines(p)
@@ -161,6 +186,9 @@ func (l *lane) end(rank, which int) {
 }
 
 func (l *lane) endLocked(s *stream) {
+	if s.bar {
+		s.bar, l.stale = false, true
+	}
 	l.readyLocked(s, s.n)
 	if !s.ended && l.folds[s.which] != nil {
 		l.ending = append(l.ending, s)

@@ -26,6 +26,9 @@
 //   - On a terminal an unfinished line is shown when it is 300 ms old, so prompts
 //     and progress bars appear. What another stream writes meanwhile goes on a line
 //     of its own.
+//   - With Options.Width an unfinished line with a CR in it, a progress bar, is shown on
+//     a terminal as the last line, for the lowest rank that draws one; of it and of the
+//     other ranks' the newest state is written when the line has ended.
 //   - With Options.Tag every line starts with "[rank host] ", with Options.Stamp
 //     with the time at which it came, before the tag. On a terminal both are written
 //     again after a CR inside a line, where the terminal starts over.
@@ -95,6 +98,11 @@ type Options struct {
 	Color bool     // tags are coloured where they go to a terminal
 	Files []string // each rank's files, without .out and .err, instead of Stdout and Stderr; see FileNames. nil: none
 
+	// Width returns the columns of the terminal, 0 if nothing may be shown there that
+	// goes away again: then a rank's progress bar, or what Status says, is the last line.
+	// nil: never, as on a terminal that knows no control sequences. It must be quick.
+	Width func() int
+
 	// Partial bounds a line that is held until it is complete, in bytes; 0 or more
 	// than 64 KiB means 64 KiB. It must not be above the credit of one stream: a
 	// stream without credit could never complete its line.
@@ -105,7 +113,7 @@ type Options struct {
 }
 
 // Merger merges the output of a job's ranks. Its methods may be called from any
-// goroutine, those for one stream from one at a time. None but Close ever blocks.
+// goroutine, those for one stream from one at a time. None but Close and Hide ever blocks.
 type Merger struct {
 	tails []tail
 	lasts []last
@@ -225,6 +233,25 @@ func (m *Merger) has(rank, which int) bool {
 // Line writes a line of gorun's own to stderr, cleaned by Clean and ended. While
 // stderr is blocked 1 MiB of them is kept; the rest are dropped and counted.
 func (m *Merger) Line(s string) { m.lanes[stderr].line(s) }
+
+// Status has text shown on stderr as the last line, behind all that is written, if that
+// is a terminal where that can be (see Options.Width) and no bar is there; "" takes it
+// away. It is cut to one line.
+func (m *Merger) Status(text string) { m.lanes[stderr].setStatus(Clean(text)) }
+
+// Hide takes the last line away until show is called, for somebody else to use the
+// terminal. It waits a second at most until that is done.
+func (m *Merger) Hide() (show func()) {
+	var shows []func()
+	for _, l := range m.used() {
+		shows = append(shows, l.hide())
+	}
+	return func() {
+		for _, show := range shows {
+			show()
+		}
+	}
+}
 
 // Tail returns the last lines of a rank's stderr, or of its stdout as long as stderr
 // is empty, as they have come from the rank: at most 10, out of the last 4 KiB (1 KiB

@@ -57,6 +57,22 @@ func (r *ring) drop(n int) {
 	}
 }
 
+// at returns byte i, counted from the oldest.
+func (r *ring) at(i int) byte { return r.buf[(r.head+i)&(len(r.buf)-1)] }
+
+// dropLast forgets the newest n bytes.
+func (r *ring) dropLast(n int) { r.n -= n }
+
+// appendLast appends the newest n bytes to p.
+func (r *ring) appendLast(p []byte, n int) []byte {
+	a, b := r.first(r.n)
+	if from := r.n - n; from > len(a) {
+		return append(p, b[from-len(a):]...)
+	} else {
+		return append(append(p, a[from:]...), b...)
+	}
+}
+
 // appendFirst appends the oldest n bytes to p.
 func (r *ring) appendFirst(p []byte, n int) []byte {
 	a, b := r.first(n)

@@ -15,6 +15,11 @@ func (l *lane) fillLocked(b *batch, now time.Time) {
 			break
 		}
 	}
+	for _, s := range l.skips {
+		b.skips = append(b.skips, skip{s, s.skipped})
+		s.skipped = 0
+	}
+	l.skips = l.skips[:0]
 	l.ending = slices.DeleteFunc(l.ending, func(s *stream) bool {
 		if s.n == 0 {
 			b.ended = append(b.ended, s)
@@ -112,7 +117,7 @@ func (l *lane) showLocked(now time.Time) {
 	for which := range l.streams {
 		for i := range l.streams[which] {
 			s := &l.streams[which][i]
-			if s.n == s.ready {
+			if s.n == s.ready || s.bar {
 				continue
 			}
 			if at := s.since.Add(idle); at.After(now) {
