@@ -34,7 +34,7 @@ func TestStatusIsShown(t *testing.T) {
 	w := newWorld(t, "stubborn", 1, 1)
 	w.io.StderrTerminal, w.io.Status = true, true
 	w.io.Width = func() int { return 80 }
-	w.job.Timeout, w.job.Grace = 1500*time.Millisecond, 100*time.Millisecond
+	w.job.Timeout, w.job.Grace = 1500*time.Millisecond, 0
 	w.good()
 	got := w.stderr.String()
 	if !strings.Contains(got, "\rgorun: 2 ranks on 2 hosts, ") || !strings.HasSuffix(got, "\r\x1b[J") {
