@@ -149,7 +149,7 @@ func fit(s string, width int) string {
 	for len(s) > 0 {
 		if s[0] == '\x1b' {
 			n := escapeLen(s)
-			if seq := s[:n]; strings.HasPrefix(seq, "\x1b[") && seq[n-1] == 'm' {
+			if seq := s[:n]; isColour(seq) {
 				b.WriteString(seq)
 				coloured = true
 			}
@@ -171,6 +171,13 @@ func fit(s string, width int) string {
 		b.WriteString("\x1b[0m")
 	}
 	return b.String()
+}
+
+// isColour reports whether an escape sequence does nothing but set colours and the like.
+func isColour(seq string) bool {
+	params, ok := strings.CutPrefix(seq, "\x1b[")
+	params, ok2 := strings.CutSuffix(params, "m")
+	return ok && ok2 && strings.Trim(params, "0123456789;:") == ""
 }
 
 // columns is how wide a character may be: of those that are wide on some terminals, and
