@@ -15,7 +15,7 @@ func defaultForward() []string {
 // another launcher or scheduler has left.
 func Leftover(name string) bool {
 	switch name {
-	case "RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEPID":
+	case "RANK", "WORLD_SIZE", "GORUN_FILES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEPID":
 		return true
 	}
 	return hasPrefix(name, "NCCL_", "OMPI_", "LOCAL_", "MASTER_", "TORCHELASTIC_", "SLURM_STEP_") ||

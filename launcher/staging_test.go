@@ -201,6 +201,11 @@ func TestStaging(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.wantStates(res, strings.TrimSuffix(strings.Repeat("exited 0, ", s.hosts), ", "))
+				for _, m := range map[string][]string{"sent": {"right.0", "right.1"}, "one-shares": {"second-waited"}}[name] {
+					if !w.has(m) {
+						t.Errorf("no agent came to %q", m)
+					}
+				}
 				return
 			}
 			var why []string
@@ -216,21 +221,6 @@ func TestStaging(t *testing.T) {
 			}
 			if got := strings.Join(why, ", "); !strings.HasPrefix(got, s.want) {
 				t.Errorf("got %q, %v; want %q", got, err, s.want)
-			}
-		})
-	}
-}
-
-// TestStagingMarks looks at what the agents of TestStaging's good jobs have seen.
-func TestStagingMarks(t *testing.T) {
-	for name, marks := range map[string][]string{"sent": {"right.0", "right.1"}, "one-shares": {"second-waited"}} {
-		t.Run(name, func(t *testing.T) {
-			w := fileWorld(t, name)
-			w.good()
-			for _, m := range marks {
-				if !w.has(m) {
-					t.Errorf("no agent came to %q", m)
-				}
 			}
 		})
 	}

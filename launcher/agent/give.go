@@ -50,11 +50,14 @@ func startGiver(addr string, key []byte, shelf *shelf) (*giver, error) {
 
 func (g *giver) port() int { return g.ln.Addr().(*net.TCPAddr).Port }
 
-// close ends all connections, and returns when nothing of the giver runs any more.
+// close ends all connections, and returns when nothing of the giver runs any more, unless
+// it hangs in a file system that does not answer.
 func (g *giver) close() {
 	g.cancel()
 	g.ln.Close()
-	g.all.Wait()
+	ended := make(chan struct{})
+	go func() { defer close(ended); g.all.Wait() }()
+	joined(ended, nil, joinLimit)
 }
 
 func (g *giver) accept() {
