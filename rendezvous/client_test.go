@@ -172,7 +172,7 @@ func TestDialEnvironment(t *testing.T) {
 		{"bad-size", good, "0", "many", `GORUN_SIZE is "many"; want a number from 1`},
 		{"rank-too-high", good, "2", "2", `GORUN_RANK is 2, but GORUN_SIZE is 2`},
 		{"rank-elsewhere", good, "2", "3", `rank 2 is not on this host`},
-		{"no-socket", "unix:/nonexistent/store", "0", "2", "/nonexistent/store: " + ErrGone.Error()},
+		{"no-socket", "unix:/nonexistent/store", "0", "2", "/nonexistent/store: " + ErrGone.Error() + " (or this is a container that the directory is not mounted in)"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Setenv("GORUN_STORE", row.store)

@@ -85,7 +85,10 @@ func dial(ctx context.Context, path string, rank, size int) (*link, error) {
 func dialOnce(ctx context.Context, path string, rank, size int) (*link, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s: %w (or this is a container that the directory is not mounted in)", path, ErrGone)
+	case errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%s: %w", path, ErrGone)
 	}
 	if err != nil {

@@ -44,6 +44,11 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir) // testscript's own does not exist
 			e.Setenv("GORACE", quickRace)
+			repository, err := filepath.Abs("../..")
+			if err != nil {
+				return err
+			}
+			e.Setenv("REPO", repository)
 			return os.WriteFile(filepath.Join(e.WorkDir, "help.txt"), []byte(helpText), 0o644)
 		},
 	})
