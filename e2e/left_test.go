@@ -106,6 +106,18 @@ type process struct {
 // zombies that nobody has waited for included.
 func processes(t *testing.T, host string) []process {
 	t.Helper()
+	var found []process
+	for _, pid := range pids(t, host) {
+		if p, ok := readProcess(pid); ok {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// pids lists all processes of host, as this machine counts.
+func pids(t *testing.T, host string) []int {
+	t.Helper()
 	space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid_for_children", keeper(t, host)))
 	if err != nil {
 		t.Fatal(err)
@@ -114,17 +126,14 @@ func processes(t *testing.T, host string) []process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var found []process
+	var found []int
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		if other, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err != nil || other != space {
-			continue
-		}
-		if p, ok := readProcess(pid); ok {
-			found = append(found, p)
+		if other, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err == nil && other == space {
+			found = append(found, pid)
 		}
 	}
 	return found

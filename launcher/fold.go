@@ -51,7 +51,7 @@ func fold(ranks []RankPicture) []group {
 // alike is the same for ranks that are told of in one line.
 func (r RankPicture) alike() string {
 	parts := append([]string{r.Doing, r.Text, r.Program}, storeNames(r)...)
-	if r.Doing != doingWork { // else where it is seen is chance
+	if r.Doing != doingWork && len(r.Store) == 0 { // else where it is seen is chance
 		parts = append(parts, r.State, r.Call, r.File, r.Channel)
 	}
 	for _, k := range linkKinds() {
@@ -110,6 +110,9 @@ func (g group) state(ranks []RankPicture) string {
 		return "working, " + used
 	}
 	where := place(first)
+	if slices.ContainsFunc(g, func(n int) bool { return place(ranks[n]) != where || ranks[n].Channel != first.Channel }) {
+		return "sleeping, " + used
+	}
 	if peers := g.peers(ranks, func(l link) bool { return l.waited }); peers != "" {
 		where = strings.Replace(where, " of a socket", " of a connection to "+peers, 1)
 	}

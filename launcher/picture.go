@@ -131,6 +131,9 @@ func (sc *scene) rank(n int, net *network) RankPicture {
 	p.Processes, p.Threads = s.Processes, s.Threads
 	p.CPU = int((100*s.CPU + r.took/2) / r.took)
 	p.Doing = doing(s.State, p.CPU, r.fresh)
+	if p.Doing == doingStarved && len(s.Store) > 0 {
+		p.Doing = doingSleep // the store knows better
+	}
 	for _, w := range s.Store {
 		p.Store = append(p.Store, fmt.Sprintf("%s %s for %s", w.Op, w.Name, age(w.For)))
 	}

@@ -115,6 +115,7 @@ func pictures() map[string]*stage {
 		"stuck":       newStage().call("read", "/nfs/data/x", 3).each(func(w *wire.Sight) { w.State, w.Channel = "D", "rpc_wait_bit_killable" }, 3),
 		"late":        newStage().busy(99, 3).wants("barrier", []int{3}, 0, 1, 2),
 		"stopped-one": newStage().inState("T", 1).wants("barrier", []int{1, 3}, 0, 2).busy(60, 3),
+		"store-knows": newStage().call("epoll_wait", "", 1).inState("R", 2).wants("barrier", []int{3}, 0, 1, 2),
 		"ended-one":   newStage().end(1, 0, 0).wants("barrier", []int{1}, 0, 2, 3),
 		"killed-one":  newStage().end(1, 0, 9).busy(100, 0, 2, 3),
 		"sleepy-one":  newStage().call("read", "its standard input", 2).wants("get", []int{2}, 0, 1, 3),
