@@ -75,6 +75,7 @@ type sceneHost struct {
 	name   string
 	addrs  []netip.Addr
 	silent bool // it was asked and has not answered
+	begins bool // it has not started all of its ranks
 }
 
 type sceneRank struct {
@@ -173,6 +174,8 @@ func (sc *scene) unseen(r sceneRank) (doing, text string) {
 		return doingUnknown, "lost with the host"
 	case e.State == StateWaiting && sc.hosts[r.host].silent:
 		return doingUnknown, "the host does not answer"
+	case e.State == StateWaiting && sc.hosts[r.host].begins:
+		return doingUnknown, "not started yet"
 	case e.State == StateWaiting:
 		return doingUnknown, "the host tells nothing"
 	case e.Text != "":

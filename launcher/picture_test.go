@@ -133,6 +133,9 @@ func pictures() map[string]*stage {
 		}, 0),
 	}
 	m["late-and-printing"] = m["late"].copyOf().fresh(3)
+	m["not-started"] = newStage()
+	m["not-started"].hosts[1].begins = true
+	m["not-started"].ranks[3].sight = nil
 	m["not-told"] = newStage().silent(1)
 	m["alone"] = newStage().call("read", "its standard input", 0).only(1)
 	m["nothing-known"] = newStage().lose(0).silent(1)

@@ -27,7 +27,7 @@ func (r *run) scene(l *look) *scene {
 		sc.limit = now.Sub(r.lookedAt)
 	}
 	for i, h := range r.hosts {
-		sc.hosts = append(sc.hosts, sceneHost{name: h.spec.Name, addrs: addrsOf(h), silent: l.waiting[i]})
+		sc.hosts = append(sc.hosts, sceneHost{name: h.spec.Name, addrs: addrsOf(h), silent: l.waiting[i], begins: r.m.hosts[i].state == hostPrepared})
 	}
 	for rank, place := range r.m.layout.Ranks {
 		s := sceneRank{host: place.Host, end: r.m.ranks[rank], age: -1}

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -61,7 +62,13 @@ func TestInspect(t *testing.T) {
 	plan.Credit = 1 << 10
 	h.refund = false
 	h.run(plan)
-	listening, reading := h.pid(5, "listening "), h.pid(5, "reading ")
+	listening := h.pid(5, "listening ")
+	c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", listening))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	h.shows(5, "reading\n")
 	h.exit(6)
 	p := h.picture(1, func(p wire.Picture) bool {
 		return sight(p, 0).Call == "nanosleep" && sight(p, 2).Call == "read" && sight(p, 3).State == "T" &&
@@ -91,12 +98,12 @@ func TestInspect(t *testing.T) {
 	}
 	h.picture(100, func(p wire.Picture) bool { return sight(p, 1).CPU > p.Took/10 }) // others compute, too
 	s := sight(p, 5)
-	local := netip.MustParseAddr("127.0.0.1")
-	if !slices.Equal(s.Listens, []netip.AddrPort{netip.AddrPortFrom(local, uint16(listening))}) {
-		t.Errorf("listens on %v; want port %d", s.Listens, listening)
+	here := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(listening))
+	if !slices.Equal(s.Listens, []netip.AddrPort{here}) {
+		t.Errorf("listens on %v; want %v", s.Listens, here)
 	}
-	if len(s.Conns) != 1 || int(s.Conns[0].Local.Port()) != reading || int(s.Conns[0].Remote.Port()) != listening {
-		t.Errorf("connections %+v; want one from port %d to port %d", s.Conns, reading, listening)
+	if len(s.Conns) != 1 || s.Conns[0].Local != here || s.Conns[0].Remote.String() != c.LocalAddr().String() {
+		t.Errorf("connections %+v; want one from %v to %v", s.Conns, here, c.LocalAddr())
 	}
 	h.send.Send(wire.CreditFrame(wire.StreamID(7, wire.Out), 1<<30))
 	h.stop(0)
@@ -280,6 +287,29 @@ func TestTeller(t *testing.T) {
 	for _, tt := range tests {
 		if got := teller(tt.first, tt.procs); got.pid != tt.want {
 			t.Errorf("%s: got %d; want %d", tt.name, got.pid, tt.want)
+		}
+	}
+}
+
+// Connections of a rank with itself are left out, but for one in which it waits.
+func TestPlug(t *testing.T) {
+	sock := func(inode uint64, local, remote string, state byte) socket {
+		return socket{local: netip.MustParseAddrPort(local), remote: netip.MustParseAddrPort(remote), inode: inode, state: state}
+	}
+	sockets := []socket{
+		sock(1, "127.0.0.1:1", "127.0.0.1:2", 1), sock(2, "127.0.0.1:2", "127.0.0.1:1", 1),
+		sock(3, "10.0.0.1:3", "10.0.0.2:4", 1), sock(4, "0.0.0.0:5", "0.0.0.0:0", tcpListen), sock(5, "[::]:5", "[::]:0", tcpListen),
+		sock(6, "0.0.0.0:0", "0.0.0.0:0", 7),
+	}
+	for waited, want := range map[uint64]string{0: "10.0.0.2:4", 2: "127.0.0.1:1 10.0.0.2:4"} {
+		var s wire.Sight
+		plug(&s, sockets, waited)
+		var got []string
+		for _, c := range s.Conns {
+			got = append(got, c.Remote.String())
+		}
+		if strings.Join(got, " ") != want || len(s.Listens) != 2 {
+			t.Errorf("waiting in %d: got %q, listening on %v; want %q", waited, got, s.Listens, want)
 		}
 	}
 }

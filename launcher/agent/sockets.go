@@ -98,13 +98,18 @@ func (s socket) conn() wire.Conn {
 }
 
 // plug puts the sockets into what is told of a rank: as many as there is room for, and
-// those that say most first.
+// those that say most first. A connection of the rank with itself says nothing.
 func plug(s *wire.Sight, sockets []socket, waited uint64) {
+	ends := map[[2]netip.AddrPort]bool{}
 	for _, k := range sockets {
+		ends[[2]netip.AddrPort{k.local, k.remote}] = true
+	}
+	for _, k := range sockets {
+		own := ends[[2]netip.AddrPort{k.remote, k.local}]
 		switch {
 		case k.state == tcpListen:
 			s.Listens = append(s.Listens, k.local)
-		case k.remote.Port() != 0: // a socket that is used
+		case k.remote.Port() != 0 && (!own || k.inode == waited): // a socket that is used
 			c := k.conn()
 			c.Waited = k.inode == waited
 			s.Conns = append(s.Conns, c)
