@@ -45,6 +45,10 @@ func killed(rank int) wire.Frame {
 	return control(wire.Message{Done: &wire.Done{Killed: []int{rank}}})
 }
 
+func picture(took time.Duration, sights ...wire.Sight) wire.Frame {
+	return control(wire.Message{Picture: &wire.Picture{Took: took, Sights: sights}})
+}
+
 // frameTests are frames of the host that has rank 1 of two.
 var frameTests = []struct {
 	name  string
@@ -67,6 +71,13 @@ var frameTests = []struct {
 	{"stdin-credit", wire.CreditFrame(wire.StreamID(1, wire.In), 1000), "", "credit for stream 4"},
 	{"credit-of-others", wire.CreditFrame(wire.StreamID(0, wire.In), 1000), "credit for stream 0", ""},
 	{"credit-for-output", wire.CreditFrame(wire.StreamID(1, wire.Out), 1000), "credit for stream 5", ""},
+	{"picture", picture(1, wire.Sight{Rank: 1}), "", "it sees rank 1, which is not there"},
+	{"empty-picture", picture(1), "", ""},
+	{"picture-of-others", picture(1, wire.Sight{Rank: 0}), "it sees rank 0, which is not there", ""},
+	{"picture-twice", picture(1, wire.Sight{Rank: 1}, wire.Sight{Rank: 1}), "it sees rank 1, which is not there, or twice", ""},
+	{"picture-without-time", picture(0, wire.Sight{Rank: 1}), "its look took 0s", "it sees rank 1"},
+	{"picture-of-negative-time", picture(1, wire.Sight{Rank: 1, CPU: -1}), "what cannot be of rank 1", "it sees rank 1"},
+	{"picture-of-too-much", picture(1, wire.Sight{Rank: 1, Conns: make([]wire.Conn, wire.MaxPeers+1)}), "what cannot be of rank 1", "it sees rank 1"},
 	{"no-request", wire.Frame{Kind: wire.Store, Payload: []byte("get k")}, "store message", ""},
 	{"exited", exited(wire.Exited{Rank: 1, Code: 255, At: time.Second}), "", "rank 1 ended, which is not there"},
 	{"exit-of-others", exited(wire.Exited{Rank: 0, Code: 1}), "rank 0 ended, which is not there", ""},

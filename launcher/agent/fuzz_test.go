@@ -114,7 +114,7 @@ func FuzzProc(f *testing.F) {
 		if c := parseCall(s); c.fd < -1 || c.fd >= 0 && c.name == "" {
 			t.Errorf("call %+v", c)
 		}
-		if n := fileName(len(s)%4, s); len(n) > maxName+2 || strings.ContainsAny(n, "\n\x1b") {
+		if n := fileName(len(s)%4, s); len(n) > 3*maxName+2 || strings.ContainsAny(n, "\n\x1b") {
 			t.Errorf("file %q", n)
 		}
 		known := map[uint64]socket{}
