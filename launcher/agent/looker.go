@@ -84,10 +84,11 @@ func fileName(fd int, target string) string {
 	if strings.HasPrefix(target, "pipe:") && fd <= 2 {
 		return [...]string{"its standard input", "its standard output", "its standard error"}[fd]
 	}
+	target = target[:min(len(target), maxName)]
 	kind, _, ok := strings.Cut(target, ":[")
 	switch {
 	case strings.HasPrefix(target, "/"):
-		return clean(target[:min(len(target), maxName)])
+		return clean(target)
 	case !ok:
 		return clean(strings.TrimPrefix(target, "anon_inode:"))
 	case kind == "anon_inode":
