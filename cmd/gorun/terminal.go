@@ -123,7 +123,9 @@ func isPipe(w io.Writer) bool {
 const usualWidth = 80
 
 // width returns what tells the width of the terminal that w writes to, 0 while gorun is in
-// the background. It is nil if there is none, or if lines cannot be taken away from it.
+// the background, and less while the terminal does not echo: then somebody, who need not be
+// gorun, asks for a secret, or a rank has it for itself. It is nil if there is none, or if
+// lines cannot be taken away from it.
 func (c *command) width(w launcher.IO) func() int {
 	out := c.stderr
 	if !w.StderrTerminal {
@@ -137,6 +139,9 @@ func (c *command) width(w launcher.IO) func() int {
 	return func() int {
 		if group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err == nil && group != unix.Getpgrp() {
 			return 0
+		}
+		if state, err := unix.IoctlGetTermios(fd, unix.TCGETS); err == nil && state.Lflag&unix.ECHO == 0 {
+			return -1
 		}
 		if n, _, err := term.GetSize(fd); err == nil && n > 0 {
 			return n

@@ -59,10 +59,12 @@ func (l *lane) draw(v *live, text []byte, now time.Time) error {
 		width = l.width()
 		v.at = now
 	}
-	if width < minWidth {
+	switch {
+	case width < 0:
+		return nil
+	case width < minWidth:
 		return l.erase(v)
-	}
-	if !v.shown && !l.show(v) {
+	case !v.shown && !l.show(v):
 		return nil
 	}
 	return writeAll(l.w, []byte("\r"+fit(string(text), width-1)+"\x1b[J\r"))

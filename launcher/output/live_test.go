@@ -145,6 +145,14 @@ func TestLiveWidths(t *testing.T) {
 		if got, want := screen.String(), "a line\n_"+strings.Repeat("#", 14); got != want {
 			t.Errorf("15 columns: got %q; want %q", got, want)
 		}
+		width.Store(-1)
+		m.Status("other")
+		time.Sleep(time.Second)
+		m.Write(0, 1, []byte("\r15%"))
+		time.Sleep(time.Second)
+		if got, want := screen.String(), "a line\n_"+strings.Repeat("#", 14); got != want {
+			t.Errorf("somebody else's: got %q; want %q", got, want)
+		}
 		width.Store(0)
 		m.Write(0, 1, []byte("\r20%"))
 		time.Sleep(time.Second)

@@ -99,8 +99,8 @@ type Options struct {
 	Files []string // each rank's files, without .out and .err, instead of Stdout and Stderr; see FileNames. nil: none
 
 	// Width returns the columns of the terminal, 0 if nothing may be shown there that
-	// goes away again: then a rank's progress bar, or what Status says, is the last line.
-	// nil: never, as on a terminal that knows no control sequences. It must be quick.
+	// goes away again, and less if somebody else has the terminal and its last line is to be
+	// left alone: then a rank's progress bar, or what Status says, is the last line. nil: never, as on a terminal that knows no control sequences. It must be quick.
 	Width func() int
 
 	// Partial bounds a line that is held until it is complete, in bytes; 0 or more
