@@ -286,8 +286,8 @@ func (o *options) outputFlags() group {
 			words: "--output-dir", arg: "DIR", value: value(&o.outputDir, pattern), complete: aDirectory, key: "output.dir",
 			text: `Write the output of every rank, byte by byte, to the files rank.N.out and rank.N.err
 				in *dir*, and not to gorun's own output; it cannot be combined with -l,
-				--timestamp-output and --fold. Directories that are missing are made; files of such names that
-				an earlier job has left there are removed.
+				--timestamp-output and --fold. Directories that are missing are made; files of such
+				names that an earlier job has left there are removed.
 				In *dir* %r stands for the rank, %l for the local rank, %h for the host, %j for the ID
 				of the job, %a for the number of the program (from 0) and %% for a percent sign.
 				When the last part of the path has %r or %l in it, it is the name of the files,
@@ -303,7 +303,9 @@ func (o *options) outputFlags() group {
 				columns. Bytes pass unchanged. Standard input is as without it, and signals too: it is no
 				controlling terminal.`,
 		},
-	}, ""}
+	}, `A progress bar is a line that a program overwrites again and again. On a terminal that of
+		the lowest rank that draws one is shown below the output, and of every bar its last state
+		stays; files and pipes get every byte of it.`}
 }
 
 func (o *options) failureFlags() group {

@@ -61,45 +61,61 @@ func (l *lane) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		l.mu.Lock()
-		b.reset()
 		now := time.Now()
-		l.fillLocked(b, now)
-		l.flight = len(b.raw) + l.folded()
-		look := l.lookLocked()
-		if err == nil {
-			look = sooner(look, l.lookFolded())
-		}
-		last := l.closing && len(b.raw) == 0
-		gone := l.gone
-		text, again := l.liveLocked(&e.live, now, last)
-		look = sooner(look, again)
-		l.mu.Unlock()
-		if gone {
+		t := l.gather(b, &e.live, now, err == nil)
+		if t.gone {
 			return
 		}
 		if err == nil {
-			if err = l.emit(b, &e, now, last); err == nil {
-				err = l.draw(&e.live, text, now)
+			if err = l.emit(b, &e, now, t.last); err == nil {
+				err = l.draw(&e.live, t.live, now)
 			}
 			if err != nil {
 				l.failed(err, l.name)
 			}
 		}
-		for _, k := range b.skips {
-			l.written(k.stream.rank, k.stream.which, k.n)
-		}
-		if last {
+		l.tell(b)
+		if t.last {
 			return
 		}
 		if len(b.raw) == 0 {
-			l.sleep(timer, look)
-			continue
+			l.sleep(timer, t.look)
 		}
-		for _, p := range b.pieces {
-			if p.stream != &l.own {
-				l.written(p.stream.rank, p.stream.which, p.n)
-			}
+	}
+}
+
+// task is what run has to do beside writing a batch.
+type task struct {
+	live []byte    // for draw
+	look time.Time // when to look again if nothing comes; zero: never
+	last bool      // nothing comes any more
+	gone bool      // nobody waits for anything
+}
+
+// gather fills b. What waits in the folder is due some time only if it can be written.
+func (l *lane) gather(b *batch, v *live, now time.Time, works bool) task {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.reset()
+	l.fillLocked(b, now)
+	l.flight = len(b.raw) + l.folded()
+	t := task{look: l.lookLocked(), last: l.closing && len(b.raw) == 0, gone: l.gone}
+	if works {
+		t.look = sooner(t.look, l.lookFolded())
+	}
+	text, again := l.liveLocked(v, now, t.last)
+	t.live, t.look = text, sooner(t.look, again)
+	return t
+}
+
+// tell says that what is in b has left.
+func (l *lane) tell(b *batch) {
+	for _, k := range b.skips {
+		l.written(k.stream.rank, k.stream.which, k.n)
+	}
+	for _, p := range b.pieces {
+		if p.stream != &l.own {
+			l.written(p.stream.rank, p.stream.which, p.n)
 		}
 	}
 }

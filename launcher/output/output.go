@@ -24,8 +24,7 @@
 //     a '\n' is put first, and the rest of the line, when it comes, is a line of
 //     its own with its own tag.
 //   - On a terminal an unfinished line is shown when it is 300 ms old, so prompts
-//     and progress bars appear. What another stream writes meanwhile goes on a line
-//     of its own.
+//     appear. What another stream writes meanwhile goes on a line of its own.
 //   - With Options.Width an unfinished line with a CR in it, a progress bar, is shown on
 //     a terminal as the last line, for the lowest rank that draws one; of it and of the
 //     other ranks' the newest state is written when the line has ended.
