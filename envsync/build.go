@@ -10,13 +10,15 @@ import (
 // Policy says which variables go to every rank of a job.
 type Policy struct {
 	Environ []string  // the launch environment, NAME=value; of a repeated name the first counts
+	Config  []Setting // of configuration files, in order; what is forwarded wins over them
 	Set     []Setting // -x and -genv, in order
 	All     bool      // -genvall: all of Environ but what is bound to this host or to a process
 	Forward []string  // prefixes of names forwarded from Environ; nil: the defaults
 }
 
-// Setting is one -x or -genv. Text is "NAME=value", "NAME" (its value here) or a
-// glob ("NCCL_*": all such names that are set here).
+// Setting is one -x or -genv, or a line of a configuration file; then Flag is its place.
+// Text is "NAME=value", "NAME" (its value here) or a glob ("NCCL_*": all such names that
+// are set here).
 type Setting struct{ Flag, Text string }
 
 // SettingError is a Setting that makes no sense.
@@ -42,11 +44,17 @@ func (s Setting) shown() string {
 // always shown, or "info", for -v. Secrets are hidden in Text.
 type Note struct{ Level, Text string }
 
-// Build returns the job map, each name once, in the order of Environ and then of Set,
-// and the account of it. Set wins over what is forwarded, a later Setting over an
-// earlier one. The error is a *SettingError.
+// Build returns the job map, each name once, in the order of Config, Environ and Set, and
+// the account of it. Set wins over what is forwarded, and that over Config; a later
+// Setting wins over an earlier one. The error is a *SettingError.
 func (p Policy) Build() (job []Var, notes []Note, err error) {
-	b := builder{index: map[string]int{}, environ: readEnviron(p.Environ)}
+	b := builder{index: map[string]int{}, asked: map[string]bool{}, environ: readEnviron(p.Environ)}
+	for _, s := range p.Config {
+		if err := b.set(s); err != nil {
+			return nil, nil, err
+		}
+		clear(b.asked) // that a file overrides another is nothing to speak of
+	}
 	b.forward(p)
 	for _, s := range p.Set {
 		if err := b.set(s); err != nil {
@@ -61,8 +69,9 @@ func (p Policy) Build() (job []Var, notes []Note, err error) {
 type builder struct {
 	environ []Var // the launch environment, each name once
 	vars    []Var
-	index   map[string]int // of a name in vars
-	kept    []string       // bound names of environ that -genvall leaves out
+	index   map[string]int  // of a name in vars
+	asked   map[string]bool // names that a Setting has given
+	kept    []string        // bound names of environ that -genvall leaves out
 	notes   []Note
 }
 
@@ -98,12 +107,12 @@ func (b *builder) put(v Var) {
 func (b *builder) forward(p Policy) {
 	prefixes := p.Forward
 	if prefixes == nil {
-		prefixes = defaultForward()
+		prefixes = DefaultForward()
 	}
 	for _, v := range b.environ {
 		asked := hasPrefix(v.Name, prefixes...)
 		switch {
-		case rankName(v.Name):
+		case RankName(v.Name):
 		case (asked || p.All) && !bound(v.Name):
 			b.put(v)
 		case asked && !p.named(v.Name):
@@ -131,7 +140,7 @@ func (b *builder) set(s Setting) error {
 	case !given && isGlob(name):
 		b.setGlob(s)
 		return nil
-	case rankName(name):
+	case RankName(name):
 		b.note("warn", "%s %s: gorun sets %s for each rank; the value given is not used", s.Flag, name, name)
 		return nil
 	case !given:
@@ -148,9 +157,10 @@ func (b *builder) set(s Setting) error {
 
 // putSet puts what a Setting gives, and notes when an earlier one gave something else.
 func (b *builder) putSet(v Var) {
-	if i, ok := b.index[v.Name]; ok && b.vars[i].Origin != FromEnvironment && b.vars[i].Value != v.Value {
+	if i, ok := b.index[v.Name]; ok && b.asked[v.Name] && b.vars[i].Value != v.Value {
 		b.note("warn", "%s: set twice, to different values; the later one counts, of %s", v.Name, v.Origin)
 	}
+	b.asked[v.Name] = true
 	b.put(v)
 }
 
@@ -166,7 +176,7 @@ func (b *builder) setGlob(s Setting) {
 		}
 		matched = true
 		switch {
-		case rankName(v.Name):
+		case RankName(v.Name):
 		case bound(v.Name):
 			kept = append(kept, shown(v.Name))
 		default:

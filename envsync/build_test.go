@@ -365,7 +365,7 @@ func checkJob(t *testing.T, p Policy, job []Var) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, v := range job {
-		if seen[v.Name] || v.Name == "" || rankName(v.Name) {
+		if seen[v.Name] || v.Name == "" || RankName(v.Name) {
 			t.Fatalf("got %q in %q", v, job)
 		}
 		seen[v.Name] = true

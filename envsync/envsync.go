@@ -23,7 +23,7 @@ const (
 // Var is an environment variable and where its value comes from.
 type Var struct {
 	Name, Value string
-	Origin      string // a Setting's flag ("-x", "-genv"), FromEnvironment or FromGorun
+	Origin      string // a Setting's flag or place ("-x", "gorun.toml:7"), FromEnvironment or FromGorun
 }
 
 // split cuts NAME=value; ok is false when there is no name.

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// defaultForward are the prefixes of names that go to every rank without being asked for.
-func defaultForward() []string {
+// DefaultForward are the prefixes of names that go to every rank without being asked for.
+func DefaultForward() []string {
 	return []string{"NCCL_", "UCX_", "GLOO_", "OMP_", "KMP_", "TORCH_", "PYTHON"}
 }
 
@@ -40,11 +40,11 @@ func bound(name string) bool {
 	if hasPrefix(name, "OMPI_MCA_") && !hasPrefix(name, "OMPI_MCA_orte_", "OMPI_MCA_ess") {
 		return false
 	}
-	return Leftover(name) || rankName(name) || hasPrefix(name, "SSH_", "XDG_", "SUDO_")
+	return Leftover(name) || RankName(name) || hasPrefix(name, "SSH_", "XDG_", "SUDO_")
 }
 
-// rankName reports whether gorun sets name for each rank.
-func rankName(name string) bool {
+// RankName reports whether gorun sets name for each rank.
+func RankName(name string) bool {
 	switch name {
 	case "GORUN_JOB_ID", "GORUN_RANK", "GORUN_SIZE", "GORUN_LOCAL_RANK", "GORUN_LOCAL_SIZE", "GORUN_NODE_RANK", "GORUN_NODES",
 		"GORUN_STORE", "GORUN_EXE", "GORUN_FILES", "GORUN_BACKEND", "GORUN_ENV_DIGEST", "GORUN_HOST_ADDR",

@@ -67,7 +67,7 @@ func TestRankVars(t *testing.T) {
 	var got []string
 	for _, v := range vars {
 		got = append(got, v.Name+"="+v.Value)
-		if v.Origin != FromGorun || !rankName(v.Name) {
+		if v.Origin != FromGorun || !RankName(v.Name) {
 			t.Errorf("got %+v; want a rank's name of gorun's", v)
 		}
 	}

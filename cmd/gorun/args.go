@@ -10,11 +10,12 @@ import (
 	"gorun/envsync"
 )
 
-// A use is one flag of the command line.
+// A use is one flag of the command line, or what stands for it elsewhere.
 type use struct {
-	name  string // in the flag set
-	value string
-	typed string // as the user spelled it, with its dashes
+	name   string // in the flag set
+	value  string
+	typed  string // as the user spelled it, with its dashes; elsewhere the place and the key
+	origin string // a short form of typed, without the key
 }
 
 // text is the flag and its value as they may be typed.
@@ -118,7 +119,7 @@ func (p *lineParser) add(name string, a arg) error {
 	if isParameter(name) {
 		return p.parameter(name, a)
 	}
-	p.line.uses = append(p.line.uses, use{name, a.value, a.typed})
+	p.line.uses = append(p.line.uses, use{name: name, value: a.value, typed: a.typed, origin: a.typed})
 	return nil
 }
 
@@ -132,13 +133,13 @@ func (p *lineParser) parameter(name string, a arg) error {
 		return &usageError{typed + ": " + e.msg, e.hints}
 	}
 	if !ok {
-		p.line.uses = append(p.line.uses, use{name, a.value, a.typed})
+		p.line.uses = append(p.line.uses, use{name: name, value: a.value, typed: a.typed, origin: a.typed})
 	}
 	for _, u := range uses {
 		if p.fs.Lookup(u.name) == nil {
 			return &usageError{typed + ": gorun has nothing like it", peerHints(u.name)}
 		}
-		u.typed = typed
+		u.typed, u.origin = typed, typed
 		p.line.uses = append(p.line.uses, u)
 	}
 	return nil

@@ -13,6 +13,17 @@ import (
 	"gorun/launcher"
 )
 
+// parseOptions reads a launch's command line where nothing is configured.
+func parseOptions(args []string) (options, error) {
+	return (&command{env: environment{"GORUN_CONFIG=none"}}).options(args)
+}
+
+// differ returns how options differ in what flags say, "" if not at all.
+func differ(want, got options) string {
+	got.said, got.config, got.configFile = nil, config{}, ""
+	return cmp.Diff(want, got, cmp.AllowUnexported(options{}, mapping{}, binding{}, config{}, forwarded{}))
+}
+
 // given returns the options of args, and fails the test on an error.
 func given(t *testing.T, args ...string) options {
 	t.Helper()
@@ -94,7 +105,7 @@ func TestSpellings(t *testing.T) {
 			tt.want(&want)
 			for _, line := range tt.lines {
 				got := given(t, append(strings.Fields(line), "./app")...)
-				if diff := cmp.Diff(want, got, cmp.AllowUnexported(options{}, mapping{}, binding{})); diff != "" {
+				if diff := differ(want, got); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", line, diff)
 				}
 			}
@@ -154,7 +165,7 @@ func TestSlips(t *testing.T) {
 		"srun-cpus":          {[]string{"-c", "4", "--n", "2", "./app"}, "-c=4 and --n=2 contradict each other", "as -np"},
 		"letter-case":        {[]string{"-C", "gpu", "./app"}, "unknown flag -C", "no scheduler"},
 		"bool-twice":         {[]string{"-l", "-l=false", "./app"}, "-l=true and -l=false contradict each other", ""},
-		"bool-value":         {[]string{"-l=maybe", "./app"}, `-l: "maybe" is neither true nor false`, "needs no value"},
+		"bool-value":         {[]string{"-l=maybe", "./app"}, `-l: "maybe" is neither true nor false`, "the flag needs no value"},
 		"typo":               {[]string{"--hostfle", "f", "./app"}, "unknown flag --hostfle", "did you mean -hostfile?"},
 		"swapped":            {[]string{"--timeuot=3", "./app"}, "unknown flag --timeuot", "did you mean --timeout?"},
 		"underscore":         {[]string{"--output_dir", "d", "./app"}, "unknown flag --output_dir", "write --output-dir"},

@@ -21,7 +21,7 @@ import (
 
 // clean removes gorun's cached program here and on the hosts that args name.
 func (c *command) clean(ctx context.Context, args []string) int {
-	o, err := parseClean(args)
+	o, err := c.parseClean(args)
 	switch {
 	case err != nil:
 		return c.fail(err, o)
@@ -105,12 +105,16 @@ func (c *command) cleanHosts(ctx context.Context, o options, hosts []hostfile.Ho
 
 // cleans reports whether gorun clean takes the flag of that name.
 func cleans(name string) bool {
-	return slices.Contains(strings.Fields("hostfile host exclude connect-timeout fanout accept-new-host-keys rsh verbose help"), name)
+	return slices.Contains(strings.Fields("hostfile host exclude connect-timeout fanout accept-new-host-keys rsh config verbose help"), name)
 }
 
+// namesHosts reports whether the flag of that name says which hosts there are. For
+// clean only the command line does: what is not named is not touched.
+func namesHosts(name string) bool { return name == "hostfile" || name == "host" || name == "exclude" }
+
 // parseClean reads the command line of gorun clean.
-func parseClean(args []string) (options, error) {
-	o, line, err := readOptions(args)
+func (c *command) parseClean(args []string) (options, error) {
+	o, line, err := c.readOptions(args, func(name string) bool { return cleans(name) && !namesHosts(name) })
 	if err != nil || o.help {
 		return o, err
 	}

@@ -33,11 +33,29 @@ func hostfileError(err error) error {
 // errorReport says why a job did not run. o is what was asked for.
 func errorReport(err error, o options) report {
 	r := fullReport(err, o)
+	r.hints = append(r.hints, o.configuredHints(r)...)
 	if isUsage(err) { // it quotes what the user wrote, however long that is
 		shortenAll(r.lines)
 		shortenAll(r.hints)
 	}
 	return r
+}
+
+// configuredHints say where the flags come from that r names and nobody has typed.
+func (o *options) configuredHints(r report) []string {
+	var hints []string
+	words := spellings()
+	for _, w := range strings.Fields(strings.Join(append(slices.Clone(r.lines), r.hints...), " ")) {
+		w, _, _ = strings.Cut(strings.Trim(w, ",:;()\"'"), "=")
+		uses := o.said[words[bare(w)]]
+		if len(uses) == 0 || !strings.HasPrefix(w, "-") || strings.HasPrefix(uses[0].origin, "-") {
+			continue
+		}
+		if hint := fmt.Sprintf("%s is set by %s", w, uses[0].origin); !slices.Contains(hints, hint) {
+			hints = append(hints, hint)
+		}
+	}
+	return hints
 }
 
 func shortenAll(lines []string) {

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,11 @@ type options struct {
 
 	bcast   bool
 	preload []string
+
+	configFile string // "none": none at all
+	showConfig bool
+	config     config
+	said       map[string][]use // by the name of the flag: what counts for it
 
 	appFile string // the programs are in it
 	program []string
@@ -175,12 +181,12 @@ func (o *options) whereFlags() group {
 			text: `Number of connections made at the same time. The default is 64.`,
 		},
 		{
-			words: "--accept-new-host-keys", value: yes(&o.acceptNew), key: "ssh.accept-new-host-keys",
+			words: "--accept-new-host-keys", value: yes(&o.acceptNew), key: "ssh.accept-new-host-keys", guarded: true,
 			text: `Trust hosts whose keys are not in the known_hosts files, and add them. A key that
 				has changed is an error nevertheless.`,
 		},
 		{
-			words: "--rsh", arg: "COMMAND", value: value(&o.rsh, rshCommand), key: "ssh.rsh",
+			words: "--rsh", arg: "COMMAND", value: value(&o.rsh, rshCommand), key: "ssh.rsh", guarded: true,
 			text: `Reach hosts by this command instead of by gorun's own ssh; see OTHER REMOTE SHELLS.`,
 		},
 	}, `Without -hostfile and -H the ranks run on this machine, without ssh: one for each GPU or,
@@ -211,7 +217,7 @@ func (o *options) whatFlags() group {
 				there; see FILES FOR THE RANKS.`,
 		},
 		{
-			words: "--preload", arg: "FILE", value: &repeated{&o.preload}, complete: aFile,
+			words: "--preload", arg: "FILE", value: &repeated{&o.preload}, complete: aFile, key: "preload",
 			text: `Bring a file, or all that is in a directory, to every host that has not the same.
 				May be repeated; see FILES FOR THE RANKS.`,
 		},
@@ -339,17 +345,27 @@ func (o *options) diagnosisFlags() group {
 			text: `Say what is done, and what each host does.`,
 		},
 		{
+			words: "--config", arg: "FILE", value: value(&o.configFile, text), complete: aFile,
+			text: `Configuration file to read in the place of ./gorun.toml; *none* reads no configuration
+				file at all; see CONFIGURATION.`,
+		},
+		{
+			words: "--show-config", value: yes(&o.showConfig),
+			text: `Print the configuration, each value with its origin, and connect to nobody. Values of
+				variables that look secret are hidden.`,
+		},
+		{
 			words: "--dry-run", value: yes(&o.dryRun),
 			text: `Print the layout and the environment of every rank, and connect to nobody. Every
 				host's slots must be known: a hostfile of plain names is an error. Values of variables
 				that look secret are hidden.`,
 		},
 		{
-			words: "--result", arg: "FILE", value: value(&o.result, text), complete: aFile, key: "output.result",
+			words: "--result", arg: "FILE", value: value(&o.result, text), complete: aFile, key: "output.result", guarded: true,
 			text: `Write how the job ended to *file*, as JSON; see RESULT.`,
 		},
 		{
-			words: "--events", arg: "FILE", value: value(&o.events, text), complete: aFile, key: "output.events",
+			words: "--events", arg: "FILE", value: value(&o.events, text), complete: aFile, key: "output.events", guarded: true,
 			text: `Write what happens to *file* while it happens, a line of JSON for each event: phases,
 				hosts that are reached and lost, ranks that start and end, and the exit code. See
 				docs/events.md. The file may be a pipe that has a reader, and - is the standard output.`,
@@ -370,11 +386,11 @@ func (o *options) diagnosisFlags() group {
 	}, ""}
 }
 
-// parseOptions reads a launch's command line, without the name of gorun itself, and
-// checks it. Its errors are *usageError.
-func parseOptions(args []string) (options, error) {
-	o, _, err := readOptions(args)
-	if err != nil || o.informs() {
+// options reads a launch's command line, without the name of gorun itself, over the
+// configuration, and checks it. Its errors are *usageError.
+func (c *command) options(args []string) (options, error) {
+	o, _, err := c.readOptions(args, func(string) bool { return true })
+	if err != nil || o.informs() || o.showConfig {
 		return o, err
 	}
 	err = o.check()
@@ -384,18 +400,31 @@ func parseOptions(args []string) (options, error) {
 // informs reports whether gorun is asked about itself, and starts nothing.
 func (o *options) informs() bool { return o.help || o.version || o.completion != "" }
 
-// readOptions reads a command line, and the file of --app if it names one. Its errors
-// are *usageError.
-func readOptions(args []string) (options, commandLine, error) {
+// readOptions reads a command line, and the file of --app if it names one, over what the
+// configuration says of the flags that wanted reports by name. Its errors are *usageError.
+func (c *command) readOptions(args []string, wanted func(name string) bool) (options, commandLine, error) {
 	o := defaultOptions()
 	line, err := o.read(args)
+	if err != nil || o.informs() {
+		return o, line, err
+	}
+	conf, err := c.config(line)
 	if err == nil {
+		err = conf.keep(wanted)
+	}
+	if err != nil {
+		return o, line, err
+	}
+	o = defaultOptions()
+	o.config = conf
+	if line, err = o.read(args); err == nil {
 		err = o.readPrograms(line)
 	}
 	return o, line, err
 }
 
-// read reads the flags up to a program, and the program. Its errors are *usageError.
+// read reads the flags up to a program, and the program, over o.config. Its errors are
+// *usageError.
 func (o *options) read(args []string) (commandLine, error) {
 	fs := o.flagSet()
 	line, err := parseLine(fs, args)
@@ -407,17 +436,21 @@ func (o *options) read(args []string) (commandLine, error) {
 	if err != nil {
 		return line, err
 	}
-	first := map[string]use{}
-	for _, u := range line.uses {
-		if _, ok := first[u.name]; !ok {
-			first[u.name] = u
-		}
+	o.program, o.marked = line.program, line.marked
+	return line, o.take(winning(append(slices.Clone(o.config.layers), line.uses)...))
+}
+
+// take stores uses in o.
+func (o *options) take(uses []use) error {
+	fs := o.flagSet()
+	o.said = map[string][]use{}
+	for _, u := range uses {
+		o.said[u.name] = append(o.said[u.name], u)
 		if err := fs.Set(u.name, u.value); err != nil {
-			return line, badValue(u, first[u.name], err)
+			return badValue(u, o.said[u.name][0], err)
 		}
 	}
-	o.program, o.marked = line.program, line.marked
-	return line, nil
+	return nil
 }
 
 // here reports whether name, which has no slash, is a file in the working directory.

@@ -84,7 +84,7 @@ func TestParametersAboutLaunching(t *testing.T) {
 			want := defaultOptions()
 			want.program = []string{"./app"}
 			tt.want(&want)
-			if diff := cmp.Diff(want, given(t, mcaLine(tt.line)...), cmp.AllowUnexported(options{}, mapping{}, binding{})); diff != "" {
+			if diff := differ(want, given(t, mcaLine(tt.line)...)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.line, diff)
 			}
 		})

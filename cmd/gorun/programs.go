@@ -36,7 +36,7 @@ func (o *options) readPrograms(line commandLine) error {
 // where the part's place in --app's file.
 func (o *options) readPart(args []string, before []use, where string) (commandLine, error) {
 	part := defaultOptions()
-	part.where = where
+	part.where, part.config.layers = where, o.config.ofEach()
 	line, err := part.read(args)
 	if err != nil {
 		return line, err
@@ -92,7 +92,7 @@ func alike(a, b use) bool {
 	if a.value == b.value {
 		return true
 	}
-	return fs.Lookup(a.name).Value.Type() == onceType && fs.Set(a.name, a.value) == nil && fs.Set(b.name, b.value) == nil
+	return fs.Lookup(a.name).Value.Type() != listType && fs.Set(a.name, a.value) == nil && fs.Set(b.name, b.value) == nil
 }
 
 // programs are the parts of the command line that have a program.
@@ -129,7 +129,7 @@ func (o *options) sortSettings() (all []envsync.Setting, own [][]envsync.Setting
 // policy is the environment that every program gets; env is gorun's own.
 func (o *options) policy(env environment) envsync.Policy {
 	all, _ := o.sortSettings()
-	p := envsync.Policy{Environ: env, Set: all, All: o.envAll}
+	p := envsync.Policy{Environ: env, Config: o.config.env, Set: all, All: o.envAll, Forward: o.config.forward.prefixes}
 	if o.envNone {
 		p.Forward = []string{}
 	}

@@ -57,7 +57,7 @@ func run(ctx context.Context, args, env []string, stdin *os.File, stdout, stderr
 
 // launch runs a job.
 func (c *command) launch(ctx context.Context, args []string) int {
-	o, err := parseOptions(args)
+	o, err := c.options(args)
 	switch {
 	case err != nil && checkResult(o.result) == nil:
 		return c.end(o, nil, err)
@@ -69,6 +69,11 @@ func (c *command) launch(ctx context.Context, args []string) int {
 		return c.show(versionLine())
 	case o.completion != "":
 		return c.show(completionScript(o.completion))
+	}
+	c.tellConfig(o)
+	switch {
+	case o.showConfig:
+		return c.show(o.showConfiguration())
 	case o.dryRun:
 		return c.dryRun(o)
 	}

@@ -14,7 +14,8 @@ type flag struct {
 	arg      string      // what stands for its value in texts, other forms after "|"; "": it takes none
 	value    pflag.Value // where the value goes
 	complete completion  // what its value can be
-	key      string      // its key in a configuration file; "": it is none
+	key      string      // its key in a configuration file, and that it has a GORUN_* variable; "": neither
+	guarded  bool        // the key may not stand in a file that was found in the current directory
 	each     bool        // each of several programs may have its own; the others are for the whole job
 	text     string      // for the manual; *word* is in italics, flags are bold; the first sentence is for shells, too
 }

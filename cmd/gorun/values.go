@@ -38,11 +38,8 @@ func (o *once[T]) Set(s string) error {
 	return nil
 }
 
-func (o *once[T]) String() string { return "" }
-func (o *once[T]) Type() string   { return onceType }
-
-// onceType is the type of a flag that says one thing.
-const onceType = "value"
+func (o *once[T]) String() string { return fmt.Sprint(*o.dst) }
+func (o *once[T]) Type() string   { return fmt.Sprintf("%T", *o.dst) }
 
 // value stores into dst what parse makes of a flag's value.
 func value[T comparable](dst *T, parse func(string) (T, error)) pflag.Value {
@@ -64,7 +61,10 @@ func (v *settings) Set(s string) error {
 }
 
 func (v *settings) String() string { return "" }
-func (v *settings) Type() string   { return "setting" }
+func (v *settings) Type() string   { return listType }
+
+// listType is the type of a flag whose every use adds to those before.
+const listType = "list"
 
 // rshCommand reads --rsh.
 func rshCommand(s string) (string, error) {
@@ -86,12 +86,12 @@ func (r *repeated) Set(s string) error {
 }
 
 func (r *repeated) String() string { return "" }
-func (r *repeated) Type() string   { return "value" }
+func (r *repeated) Type() string   { return listType }
 
 func boolean(s string) (bool, error) {
 	b, err := strconv.ParseBool(s)
 	if err != nil {
-		return false, &usageError{fmt.Sprintf("%q is neither true nor false", s), []string{"the flag needs no value"}}
+		return false, &usageError{fmt.Sprintf("%q is neither true nor false", s), []string{"write true or false; the flag needs no value"}}
 	}
 	return b, nil
 }

@@ -1,0 +1,353 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gorun/envsync"
+)
+
+// readConfig is what one file of that text says, and the environment.
+func readConfig(t *testing.T, f configFile, text string, env ...string) (config, error) {
+	t.Helper()
+	f.name = filepath.Join(t.TempDir(), "c.toml")
+	if err := os.WriteFile(f.name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var conf config
+	if err := conf.readFile(f, "/home/me"); err != nil {
+		return conf, err
+	}
+	conf.readEnvironment(env)
+	return conf, conf.keep(func(string) bool { return true })
+}
+
+func TestConfigKeys(t *testing.T) {
+	conf, err := readConfig(t, configFile{}, `
+np = 16
+hostfile = "hosts"
+oversubscribe = true
+forward = ["MY_", "NCCL_"]
+preload = ["a", "/b"]
+stdin = "all"
+[env]
+A = "x y"
+N = 3
+[ssh]
+fanout = 8
+connect-timeout = 1.5
+accept-new-host-keys = true
+[timeouts]
+job = "2h"
+lost-after = 10
+[output]
+dir = "~/logs/%j"
+tag = false
+`, "GORUN_FANOUT=9", "GORUN_FANOUT=10", "GORUN_TIMEOUT=", "GORUN_TIMEOT=3", "GORUN_RANK=x", "GORUN_JOB_ID=y", "OTHER=1", "GORUN_ALGO=ring")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := defaultOptions()
+	if err := o.take(winning(conf.layers...)); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(conf.files[0].name)
+	want := defaultOptions()
+	want.np, want.hostfile, want.oversubscribe, want.stdin = 16, dir+"/hosts", true, -2
+	want.preload = []string{dir + "/a", "/b"}
+	want.fanout, want.connectTimeout, want.acceptNew = 9, 1500*time.Millisecond, true
+	want.timeout, want.lostAfter, want.outputDir = 2*time.Hour, 10*time.Second, "/home/me/logs/%j"
+	if diff := differ(want, o); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	at := conf.files[0].name
+	env := []envsync.Setting{{Flag: at + ":9", Text: "A=x y"}, {Flag: at + ":10", Text: "N=3"}}
+	if diff := cmp.Diff(env, conf.env); diff != "" {
+		t.Errorf("env (-want +got):\n%s", diff)
+	}
+	if f := (forwarded{[]string{"MY_", "NCCL_"}, at + ":5"}); fmt.Sprint(conf.forward) != fmt.Sprint(f) {
+		t.Errorf("got %v; want %v", conf.forward, f)
+	}
+	if unknown := []string{"GORUN_TIMEOT says nothing to gorun: did you mean GORUN_TIMEOUT?"}; !cmp.Equal(conf.unknown, unknown) {
+		t.Errorf("got %q; want %q", conf.unknown, unknown)
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	tests := map[string]struct{ text, want, hint string }{
+		"misspelt":       {"fanot = 3", `1:1: unknown key "fanot"`, "did you mean ssh.fanout?"},
+		"misspelt-there": {"[ssh]\nconect-timeout = 3", `2:1: unknown key "ssh.conect-timeout"`, "did you mean ssh.connect-timeout?"},
+		"underscore":     {"[ssh]\nconnect_timeout = 3", `2:1: unknown key "ssh.connect_timeout"`, "did you mean ssh.connect-timeout?"},
+		"flag-as-key":    {"  output-dir = 'x'", `1:3: unknown key "output-dir"`, "did you mean output.dir?"},
+		"section":        {"[shs]", `1:1: unknown table "shs"`, "did you mean [ssh]?"},
+		"array":          {"[[ssh]]", `1:1: unknown table "ssh"`, "did you mean [ssh]?"},
+		"far":            {"frobnicate = 1", `1:1: unknown key "frobnicate"`, "--show-config lists"},
+		"not-configured": {"dry-run = true", `1:1: unknown key "dry-run"`, "--show-config lists"},
+		"number-word":    {"np = 'four'", `1:1: np: "four" is not a whole number`, "-np 16"},
+		"number-bool":    {"np = true", "1:1: np is true, and must be a number, or text in quotes", ""},
+		"number-date":    {"np = 1979-05-27", "1:1: np is a date, and must be a number, or text in quotes", ""},
+		"zero":           {"np = 0", "1:1: np: 0 is less than 1", ""},
+		"float":          {"np = 1.5", `1:1: np: "1.5" is not a whole number`, ""},
+		"bool-text":      {"[output]\ntag = 'yes'", "2:1: output.tag is text, and must be true or false, without quotes", ""},
+		"text-number":    {"hostfile = 5", `1:1: hostfile is a number, and must be text: "..."`, ""},
+		"text-list":      {"hostfile = ['a']", `1:1: hostfile is a list, and must be text: "..."`, ""},
+		"time-bool":      {"[timeouts]\njob = true", `2:1: timeouts.job is true, and must be a time: 60, 1.5, "500ms", "2m"`, ""},
+		"time-word":      {"[timeouts]\njob = '1:30'", `2:1: timeouts.job: "1:30" is not a time`, "1h30m"},
+		"time-nan":       {"[timeouts]\njob = nan", `2:1: timeouts.job: "NaN" is not a time`, "1h30m"},
+		"key-as-table":   {"[np]", "1:1: np is a table here, and takes one value", ""},
+		"empty":          {"hostfile = ''", "1:1: hostfile: the value is empty", ""},
+		"env-value":      {"env = 3", `1:1: env is a table of variables: [env], and NAME = "value" in it`, ""},
+		"env-array":      {"[[env]]", `1:1: env is a table of variables: [env], and NAME = "value" in it`, ""},
+		"env-table":      {"[env.A]", `1:1: env.A is a table, and must be text: "..."`, ""},
+		"env-deep":       {"[env]\nA.b = 'c'", `2:1: env.A is a table, and must be text: "..."`, ""},
+		"env-float":      {"[env]\nA = 1.10", `2:1: env.A is a number, and must be text: "..."`, ""},
+		"env-bool":       {"[env]\nA = true", `2:1: env.A is true, and must be text: "..."`, ""},
+		"env-name":       {"[env]\n'1A' = 'x'", `2:1: variable "1A": a name cannot start with a digit`, ""},
+		"env-equals":     {"[env]\n'A=b' = 'x'", `2:1: variable "A=b": a name cannot have a = in it`, ""},
+		"env-glob":       {"[env]\n'A*' = 'x'", `2:1: variable "A*": a pattern cannot be given a value`, ""},
+		"env-nul":        {"[env]\nA = \"\\u0000\"", `2:1: variable "A": a value cannot have a zero byte`, ""},
+		"env-secret":     {"[env]\n'API_KEY:hunter2' = 'x'", `2:1: variable "API_KEY:<hidden>": not a name`, ""},
+		"forward":        {"forward = 'NCCL_'", `1:1: forward is text, and must be a list of prefixes of names: ["NCCL_", "UCX_"]`, ""},
+		"forward-item":   {"forward = ['A_', 'B*']", `1:1: forward: "B*" is not the beginning of a variable's name`, ""},
+		"guarded":        {"[ssh]\nrsh = 'sh -c evil'", "2:1: ssh.rsh is not taken from a gorun.toml in the current directory", "--config gorun.toml"},
+		"guarded-trust":  {"ssh.accept-new-host-keys = true", "1:1: ssh.accept-new-host-keys is not taken from a gorun.toml in the current directory", ""},
+		"guarded-file":   {"output.result = '/x'", "1:1: output.result is not taken from a gorun.toml in the current directory", ""},
+		"no-toml":        {"np: 4", "1:3: expected '.' or '=', but got ':' instead", ""},
+		"too-large":      {strings.Repeat("#", maxConfig+1), ": more than 1024 KiB, which is no configuration", "--config none"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := readConfig(t, configFile{local: true}, tt.text)
+			e, ok := errors.AsType[*usageError](err)
+			if !ok {
+				t.Fatalf("got error %v; want a usage error", err)
+			}
+			if _, msg, _ := strings.Cut(e.msg, "c.toml:"); strings.TrimPrefix(msg, " ") != strings.TrimPrefix(tt.want, ": ") {
+				t.Errorf("got %q; want %q", msg, tt.want)
+			}
+			if hints := strings.Join(e.hints, "\n"); !strings.Contains(hints, tt.hint) {
+				t.Errorf("got hints %q; want one with %q", hints, tt.hint)
+			}
+		})
+	}
+}
+
+// A file that nobody has named must be the user's own.
+func TestConfigOfOthers(t *testing.T) {
+	conf := config{}
+	name := filepath.Join(t.TempDir(), "gorun.toml")
+	if err := os.WriteFile(name, []byte("np = 1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string, f configFile, want string) {
+		t.Helper()
+		f.name = name
+		err := conf.readFile(f, "/")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got error %v; want %q", what, err, want)
+		}
+	}
+	check("own", configFile{local: true}, "")
+	if err := os.Chmod(name, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	check("open to all", configFile{local: true}, "everybody may write to it")
+	check("open to all, in one's home", configFile{}, "everybody may write to it")
+	check("open to all, named", configFile{named: true}, "")
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file away")
+	}
+	if err := errors.Join(os.Chmod(name, 0o600), os.Chown(name, 4242, 4242)); err != nil {
+		t.Fatal(err)
+	}
+	check("a stranger's", configFile{local: true}, "belongs to another user (4242)")
+	check("a stranger's, named", configFile{named: true}, "")
+}
+
+func TestConfigThatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		dir:                           ": is a directory",
+		fifo:                          ": not a regular file",
+		"/dev/zero":                   ": not a regular file",
+		filepath.Join(dir, "missing"): ": no such file or directory",
+	} {
+		conf := config{}
+		if err := conf.readFile(configFile{name: name, named: true}, "/"); err == nil || err.Error() != name+want {
+			t.Errorf("%s: got error %v; want %q", name, err, want)
+		}
+	}
+	conf := config{}
+	if err := conf.readFile(configFile{name: filepath.Join(fifo, "gorun.toml")}, "/"); err != nil || conf.files[0].read {
+		t.Errorf("got error %v; want no file", err)
+	}
+}
+
+func TestConfigFiles(t *testing.T) {
+	tests := map[string]struct {
+		args []string
+		env  environment
+		want string
+	}{
+		"all":       {nil, nil, "/etc/gorun/config.toml /h/.config/gorun/config.toml gorun.toml"},
+		"named":     {[]string{"--config", "x"}, environment{"GORUN_CONFIG=y"}, "/etc/gorun/config.toml /h/.config/gorun/config.toml x"},
+		"variable":  {nil, environment{"GORUN_CONFIG=y"}, "/etc/gorun/config.toml /h/.config/gorun/config.toml y"},
+		"none":      {[]string{"--config=none"}, environment{"GORUN_CONFIG=y"}, ""},
+		"none-here": {nil, environment{"GORUN_CONFIG=none"}, ""},
+		"xdg":       {nil, environment{"XDG_CONFIG_HOME=/x"}, "/etc/gorun/config.toml /x/gorun/config.toml gorun.toml"},
+		"xdg-odd":   {nil, environment{"XDG_CONFIG_HOME=x"}, "/etc/gorun/config.toml /h/.config/gorun/config.toml gorun.toml"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			line, err := parseLine(new(options).flagSet(), tt.args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range configFiles(line, tt.env, "/h") {
+				got = append(got, f.name)
+			}
+			if s := strings.Join(got, " "); s != tt.want {
+				t.Errorf("got %q; want %q", s, tt.want)
+			}
+		})
+	}
+}
+
+func TestWinning(t *testing.T) {
+	u := func(name, value string) use { return use{name: name, value: value} }
+	tests := map[string]struct {
+		layers [][]use
+		want   string
+	}{
+		"later":          {[][]use{{u("np", "1"), u("ppn", "2")}, {u("np", "3")}}, "ppn=2 np=3"},
+		"repeated":       {[][]use{{u("x", "1")}, {u("x", "2"), u("x", "3")}}, "x=2 x=3"},
+		"excluded":       {[][]use{{u("tag-output", "true"), u("np", "1")}, {u("output-dir", "d")}}, "np=1 output-dir=d"},
+		"excluded-other": {[][]use{{u("output-dir", "d")}, {u("tag-output", "true")}}, "tag-output=true"},
+		"not-excluded":   {[][]use{{u("output-dir", "d")}, {u("tag-output", "false")}}, "output-dir=d tag-output=false"},
+		"same-layer":     {[][]use{{u("output-dir", "d"), u("tag-output", "true")}}, "output-dir=d tag-output=true"},
+		"dry-run":        {[][]use{{u("result", "r")}, {u("dry-run", "true")}}, "dry-run=true"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, u := range winning(tt.layers...) {
+				got = append(got, u.name+"="+u.value)
+			}
+			if s := strings.Join(got, " "); s != tt.want {
+				t.Errorf("got %q; want %q", s, tt.want)
+			}
+		})
+	}
+}
+
+// No flag's variable is one that gorun sets for ranks, but the backend's, which means
+// the same there.
+func TestVariablesAreNotThoseOfRanks(t *testing.T) {
+	for _, f := range configured() {
+		if name := f.variable(); name != "GORUN_BACKEND" && (envsync.RankName(name) || name == "GORUN_CONFIG") {
+			t.Errorf("%s is a name of ranks", name)
+		}
+	}
+}
+
+// The example has every key, in a line of its own or in a comment, and both ways it is a
+// configuration.
+func TestConfigExample(t *testing.T) {
+	text, err := os.ReadFile("../../docs/gorun.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readConfig(t, configFile{local: true}, string(text)); err != nil {
+		t.Error(err)
+	}
+	whole := regexp.MustCompile(`(?m)^#([a-z-]+ = )`).ReplaceAllString(string(text), "$1")
+	if _, err := readConfig(t, configFile{}, whole); err != nil {
+		t.Error(err)
+	}
+	entries, err := readTOML("docs/gorun.toml", []byte(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, e := range entries {
+		there[e.key()] = true
+	}
+	for _, f := range configured() {
+		if !there[f.key] {
+			t.Errorf("docs/gorun.toml lacks the key %s", f.key)
+		}
+	}
+}
+
+func TestExcludedFlagsExist(t *testing.T) {
+	words := spellings()
+	for _, f := range new(options).rows() {
+		for _, other := range excluded(use{name: f.name(), value: "x"}) {
+			if words[other] != other {
+				t.Errorf("%s excludes %s, which is no flag", f.name(), other)
+			}
+		}
+	}
+}
+
+// FuzzConfig checks that every file is a configuration, or an error that says where.
+// What --show-config makes of it is a configuration that says the same.
+func FuzzConfig(f *testing.F) {
+	for _, s := range []string{"np = 4\n[env]\nA = 'b'\n", "[ssh]\nfanout = 1\n", "forward = []", "preload = ['a', 'b']", "preload = 'a'", "[timeouts]\njob = 1e3", "output.dir = 'a\"b'", "stdin = 'none'", "fanout = 3"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		dir := t.TempDir()
+		read := func(text string) (options, error) {
+			name := filepath.Join(dir, "gorun.toml")
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			o := defaultOptions()
+			if err := o.config.readFile(configFile{name: name}, "/h"); err != nil {
+				return o, err
+			}
+			if err := o.config.keep(func(string) bool { return true }); err != nil {
+				return o, err
+			}
+			return o, o.take(winning(o.config.layers...))
+		}
+		o, err := read(text)
+		if err != nil {
+			if _, ok := errors.AsType[*usageError](err); !ok || !strings.Contains(err.Error(), "gorun.toml:") {
+				t.Fatalf("%q: error %v", text, err)
+			}
+			return
+		}
+		shown := o.showConfiguration()
+		again, err := read(shown)
+		if err != nil {
+			t.Fatalf("%q is shown as %q: %v", text, shown, err)
+		}
+		values := func(o options) string {
+			var b strings.Builder
+			for l := range strings.Lines(o.showConfiguration()) {
+				value, _, _ := strings.Cut(l, "  # ")
+				b.WriteString(strings.TrimRight(value, " ") + "\n")
+			}
+			return b.String()
+		}
+		if a, b := values(o), values(again); a != b {
+			t.Fatalf("%q is shown as %q, and that as %q", text, a, b)
+		}
+	})
+}
