@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -86,11 +85,11 @@ func TestRshLost(t *testing.T) {
 	}
 }
 
-// Whatever ends gorun, its commands go with it.
+// Whatever ends gorun, its commands go with it, also one that hangs.
 func TestRshGorunKilled(t *testing.T) {
 	t.Parallel()
 	nodes := hosts(t, 2)
-	hang := write(t, shared(t), "hang", "#!/bin/sh\nsleep 1000 & exec sleep 1000 "+filepath.Base(shared(t))+"\n")
+	hang := write(t, shared(t), "hang", "#!/bin/sh\nexec sleep 1234567\n")
 	if err := os.Chmod(hang, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +107,7 @@ func TestRshGorunKilled(t *testing.T) {
 	begun := start(t, []string{"--rsh", hang, "-H", nodes[0], "true"})
 	hanging := func() bool {
 		for _, p := range processes(t, "node0") {
-			if strings.HasPrefix(p.command, "sleep 1000 test") {
+			if strings.HasPrefix(p.command, "sleep 1234567") {
 				return true
 			}
 		}

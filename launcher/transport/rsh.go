@@ -15,7 +15,9 @@ import (
 
 // By Options.Rsh a host is reached by another command, as ssh or kubectl exec, and not by
 // gorun's own ssh. It runs once for the agent and once more for each Link.Run; what is
-// sent is the same. All of them die with gorun, whatever ends it.
+// sent is the same. It is killed with all of its process group when it is not needed any
+// more. If gorun itself is killed, the command is, too; what it may have started then sees
+// the end of its input.
 
 // commandConn is a host that is reached by a command.
 type commandConn struct {
