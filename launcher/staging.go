@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 
 	"gorun/launcher/bcast"
@@ -23,6 +24,7 @@ type staging struct {
 	cancel context.CancelFunc // of reading the files
 	read   bool               // all of them have been read
 	readin chan struct{}      // closed when the reader has ended
+	sends  sync.WaitGroup     // what sends files to hosts
 	begun  time.Time          // of sending
 
 	layout Layout
@@ -59,11 +61,18 @@ func (r *run) readFiles() {
 	}()
 }
 
-// close ends the reader; a file server that is dead may hold it up for ever.
+// close returns when nothing reads files any more; a file server that is dead may hold
+// that up for ever. The links have ended.
 func (s *staging) close() {
 	s.cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		<-s.readin
+		s.sends.Wait()
+	}()
 	select {
-	case <-s.readin:
+	case <-ended:
 	case <-time.After(readPatience):
 	}
 }
@@ -121,6 +130,9 @@ func (s *staging) message(h *host, m wire.Message) {
 		s.have[h.index] = m.Have
 		s.answered(s.compare)
 	case m.Seen != nil:
+		if s.leader[h.index] < 0 {
+			return // nobody has asked
+		}
 		if !m.Seen.Yes {
 			s.leader[h.index] = -1
 		}
@@ -244,7 +256,7 @@ func (s *staging) fetch(i, parent int) {
 // send sends files to a host that wants them from here.
 func (s *staging) send(h *host, want *wire.Want) {
 	k := h.courier.Load()
-	s.r.aside.Go(func() {
+	s.sends.Go(func() {
 		stop := context.AfterFunc(h.ctx, k.stop)
 		defer stop()
 		err := k.run(want)

@@ -132,6 +132,13 @@ var stagers = map[string]struct {
 		f.send(wire.Message{Want: &wire.Want{Files: []int{0}, Credit: 10}})
 		f.idle()
 	}, "localhost: reached, but bringing files there made no progress for 300ms"},
+	"waits": {1, func(f *fake) {
+		f.stage()
+		f.send(wire.Message{Have: &wire.Have{Missing: []int{0}}})
+		f.fetch()
+		f.send(wire.Message{Want: &wire.Want{Files: []int{0}, Credit: 4 << 20}})
+		f.idle()
+	}, "localhost: reached, but bringing files there made no progress for 300ms"},
 	"dies": {2, func(f *fake) {
 		if st := f.stage(); st.Node == 1 {
 			f.send(wire.Message{Have: &wire.Have{Missing: []int{0}}})
@@ -235,6 +242,26 @@ func TestInterruptWhileFilesCome(t *testing.T) {
 	res, err := w.run()
 	if err != nil || res.Signal != int(syscall.SIGINT) {
 		t.Errorf("got %+v, %v; want the end by SIGINT", res, err)
+	}
+}
+
+// TestFileCannotBeRead: who reads it may never come back.
+func TestFileCannotBeRead(t *testing.T) {
+	w := fileWorld(t, "waits")
+	w.waits.stage = 300 * time.Millisecond
+	var room chan struct{}
+	w.tweak = func(r *run) {
+		room = r.cargo.room
+		for range cap(room) { // as if so many others hung
+			room <- struct{}{}
+		}
+	}
+	_, err := w.run()
+	if err == nil {
+		t.Error("got no error; want one about no progress")
+	}
+	for range cap(room) {
+		<-room
 	}
 }
 
