@@ -29,7 +29,7 @@ import (
 //	blob-ROOT, blob-ROOT-x  a content, read-only; x: executable
 //	tmp.JOB.NODE.N          a content that is on its way
 //	job-JOB.NODE            the job's directory, where files have their names: links to contents
-//	job-JOB.NODE.list       what was put there, a line each; locked while the agent lives
+//	job-JOB.NODE.list       the host, and what was put there, a line each; locked while the agent lives
 //
 // A blob has its name only when it is whole, and then bears a date that any later write
 // would change: so a big one needs not be read again to be trusted. Small ones are, which
@@ -84,7 +84,10 @@ func openDepot(root string, own bool, jobID string, node int) (*depot, error) {
 		return nil, bare(err)
 	}
 	unix.Flock(int(d.list.Fd()), unix.LOCK_EX|unix.LOCK_NB) // where that is not possible, nobody sweeps
-	if err := os.Mkdir(d.dir(), 0o700); err != nil {
+	if _, err = fmt.Fprintln(d.list, hostName()); err == nil {
+		err = os.Mkdir(d.dir(), 0o700)
+	}
+	if err != nil {
 		d.remove()
 		return nil, bare(err)
 	}
@@ -143,8 +146,7 @@ func (d *depot) sees(jobID string, node int) bool {
 // place puts f's blob into the job's directory.
 func (d *depot) place(f *wire.File) error {
 	blob, path := d.blob(f), d.path(string(f.Name))
-	now := unix.NsecToTimespec(time.Now().UnixNano())
-	unix.UtimesNanoAt(unix.AT_FDCWD, blob, []unix.Timespec{now, {Sec: stamp}}, unix.AT_SYMLINK_NOFOLLOW) // last used now
+	d.date(f)
 	return d.put(f, func() error {
 		err := os.Link(blob, path)
 		if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) {
@@ -220,13 +222,18 @@ func (d *depot) keep(w *os.File, number int, f *wire.File) error {
 	}
 	err = errors.Join(err, w.Close())
 	if err == nil {
-		now := unix.NsecToTimespec(time.Now().UnixNano())
-		err = unix.UtimesNanoAt(unix.AT_FDCWD, d.tmp(number), []unix.Timespec{now, {Sec: stamp}}, 0)
-	}
-	if err == nil {
 		err = os.Rename(d.tmp(number), d.blob(f))
 	}
+	if err == nil { // now: with that date another job would take a tmp for an old one
+		err = d.date(f)
+	}
 	return err
+}
+
+// date gives f's blob the date by which it is trusted, and notes that it is used.
+func (d *depot) date(f *wire.File) error {
+	now := unix.NsecToTimespec(time.Now().UnixNano())
+	return unix.UtimesNanoAt(unix.AT_FDCWD, d.blob(f), []unix.Timespec{now, {Sec: stamp}}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 func mode(f *wire.File) os.FileMode {
@@ -247,7 +254,10 @@ func copyFile(from, to string, mode os.FileMode) error {
 		return err
 	}
 	_, err = io.Copy(w, r)
-	return errors.Join(err, w.Chmod(mode), w.Close())
+	if err = errors.Join(err, w.Chmod(mode), w.Close()); err != nil {
+		os.Remove(to)
+	}
+	return err
 }
 
 // remove takes everything of the job out of the depot but what ranks have put into its
@@ -327,6 +337,8 @@ func inode(fi os.FileInfo) uint64 {
 const (
 	keepBytes = 2 << 30
 	tmpAge    = 24 * time.Hour
+	listAge   = 30 * 24 * time.Hour // for what another host has left: its locks may not be seen here
+	takeTime  = time.Minute         // from when a job has a content to when it uses it
 )
 
 // prune removes what the depot need not hold: contents that were used longest ago, when
@@ -346,8 +358,9 @@ func (d *depot) prune() {
 		switch {
 		case err != nil:
 		case strings.HasPrefix(e.Name(), blobPrefix):
-			if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Nlink == 1 {
-				blobs = append(blobs, blob{path, fi.Size(), time.Unix(st.Atim.Unix())})
+			st := fi.Sys().(*syscall.Stat_t)
+			if used := time.Unix(max(st.Atim.Sec, st.Mtim.Sec), 0); st.Nlink == 1 && time.Since(used) > takeTime {
+				blobs = append(blobs, blob{path, fi.Size(), used})
 			}
 		case time.Since(fi.ModTime()) < tmpAge:
 		case strings.HasPrefix(e.Name(), tmpPrefix):
@@ -391,8 +404,8 @@ func sweepDepot(root, jobID string) {
 	}
 }
 
-// sweepList removes what a list names, unless the agent lives that wrote it; that may
-// be one on another host.
+// sweepList removes what a list names, unless the agent lives that wrote it. That may be
+// one on another host, whose lock a file server may not pass on.
 func sweepList(path string) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -402,18 +415,29 @@ func sweepList(path string) {
 	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
+	host, files := readList(f)
+	if fi, err := f.Stat(); err != nil || host != hostName() && time.Since(fi.ModTime()) < listAge {
+		return
+	}
 	dir := strings.TrimSuffix(path, listSuffix)
 	id := strings.TrimPrefix(filepath.Base(dir), jobPrefix)
 	for _, t := range named(filepath.Dir(path), tmpPrefix+id+".") {
 		os.Remove(t)
 	}
-	removeJobDir(dir, readList(f))
+	removeJobDir(dir, files)
 	os.Remove(path)
 }
 
-func readList(r io.Reader) []placed {
-	var files []placed
-	for in := bufio.NewScanner(r); in.Scan(); {
+func hostName() string {
+	name, _ := os.Hostname()
+	return strconv.Quote(name)
+}
+
+// readList reads a list: the host that wrote it, and the files.
+func readList(r io.Reader) (host string, files []placed) {
+	in := bufio.NewScanner(r)
+	in.Scan()
+	for host = in.Text(); in.Scan(); {
 		ino, quoted, _ := strings.Cut(in.Text(), " ")
 		n, err := strconv.ParseUint(ino, 10, 64)
 		name, err2 := strconv.Unquote(quoted)
@@ -421,7 +445,7 @@ func readList(r io.Reader) []placed {
 			files = append(files, placed{name, n})
 		}
 	}
-	return files
+	return host, files
 }
 
 // named lists what in dir has a name that begins so.

@@ -99,7 +99,10 @@ func (g *giver) serve(conn net.Conn) {
 		conn.Close() // nothing is queued but signs of life
 		out.Close()
 	}()
-	t := &taker{ctx: g.ctx, shelf: g.shelf, files: wish.Files, idle: func(moved chan struct{}) error { return g.idle(out, moved) }}
+	t := &taker{
+		ctx: g.ctx, shelf: g.shelf, files: wish.Files,
+		idle: func(moved chan struct{}) error { return g.idle(out, moved) }, alive: beats(out),
+	}
 	defer t.close()
 	sizes := make([]int64, len(wish.Files))
 	for i, n := range wish.Files {
@@ -150,11 +153,31 @@ func (g *giver) idle(out *wire.Sender, moved chan struct{}) error {
 		case <-g.ctx.Done():
 			return g.ctx.Err()
 		case <-time.After(waitBeat):
-			if out.Queued() > 0 {
-				return errors.New("it does not read")
+			if err := beat(out); err != nil {
+				return err
 			}
-			out.Send(wire.Frame{Kind: wire.Heartbeat})
 		}
+	}
+}
+
+// beat gives a sign of life, unless the last one is not taken yet.
+func beat(out *wire.Sender) error {
+	if out.Queued() > 0 {
+		return errors.New("it does not read")
+	}
+	out.Send(wire.Frame{Kind: wire.Heartbeat})
+	return nil
+}
+
+// beats returns a function that gives a sign of life when it is time.
+func beats(out *wire.Sender) func() error {
+	last := time.Now()
+	return func() error {
+		if time.Since(last) < waitBeat {
+			return nil
+		}
+		last = time.Now()
+		return beat(out)
 	}
 }
 

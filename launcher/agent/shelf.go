@@ -59,6 +59,7 @@ type taker struct {
 	shelf *shelf
 	files []int
 	idle  func(moved chan struct{}) error // waits until moved is closed
+	alive func() error                    // is called from time to time by what takes long
 	open  *os.File
 	buf   []byte
 }
@@ -86,22 +87,38 @@ func (t *taker) wait(i int, ready func(f shelved) bool) (shelved, error) {
 // List waits for the file's list. Of a file that was here before, it is made now.
 func (t *taker) List(i int) ([]byte, error) {
 	t.close()
-	f, err := t.wait(i, func(f shelved) bool { return f.path != "" })
-	if err != nil {
-		return nil, err
-	}
-	if t.open, err = os.Open(f.path); os.IsNotExist(err) { // it has got its name meanwhile
-		f, _ = t.shelf.get(t.files[i])
-		t.open, err = os.Open(f.path)
-	}
+	f, err := t.opened(i)
 	if err != nil || f.list != nil {
 		return f.list, err
 	}
-	list, err := bcast.List(t.ctx, t.open, f.size, nil)
+	var dead error
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	list, err := bcast.List(ctx, t.open, f.size, func(int) {
+		if dead = t.alive(); dead != nil {
+			cancel()
+		}
+	})
+	if dead != nil {
+		return nil, dead
+	}
 	if err == nil {
 		t.shelf.change(t.files[i], func(f *shelved) { f.list = list })
 	}
 	return list, err
+}
+
+// opened opens file i as soon as any of it is there. One that is whole may just be on the
+// way from one name to the other.
+func (t *taker) opened(i int) (f shelved, err error) {
+	for tried := ""; ; tried = f.path {
+		if f, err = t.wait(i, func(f shelved) bool { return f.path != tried }); err != nil {
+			return f, err
+		}
+		if t.open, err = os.Open(f.path); err == nil || tried != "" || !os.IsNotExist(err) {
+			return f, err
+		}
+	}
 }
 
 // Piece waits for a piece of the file whose list was the last.

@@ -48,6 +48,12 @@ type stager struct {
 // the host.
 const stageEnd = 4 * time.Second
 
+// removeLimit is for the job's files to be removed. The head waits a little longer for
+// a host whose ranks have run.
+const removeLimit = 10 * time.Second
+
+var errDeadFiles = errors.New("a file system does not answer: files that were sent may be left on it")
+
 // bigStage is from how many bytes on a host uses more than one CPU to get them.
 const bigStage = 64 << 20
 
@@ -75,6 +81,10 @@ func (a *agent) stage(st *wire.Stage) error {
 	s.shelf = newShelf(sizes)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	a.stager.Store(s)
+	if isClosed(a.end.begun) { // who removes files may have found none to remove
+		close(s.ended)
+		return nil
+	}
 	go s.run()
 	return nil
 }
@@ -151,7 +161,7 @@ func (a *agent) removeFiles() (kept string, err error) {
 func (s *stager) close() (kept string, err error) {
 	s.cancel()
 	if !joined(s.ended, nil, stageEnd) {
-		return "", errors.New("a file system does not answer: files that were sent may be left on it")
+		return "", errDeadFiles
 	}
 	if s.giver != nil {
 		s.giver.close()
@@ -159,7 +169,17 @@ func (s *stager) close() (kept string, err error) {
 	if s.depot == nil {
 		return "", nil
 	}
-	return s.depot.remove()
+	removed := make(chan func() (string, error), 1)
+	go func() {
+		kept, err := s.depot.remove()
+		removed <- func() (string, error) { return kept, err }
+	}()
+	select {
+	case result := <-removed:
+		return result()
+	case <-time.After(removeLimit):
+		return "", errDeadFiles
+	}
 }
 
 func (s *stager) run() {

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -552,6 +553,7 @@ func TestPrune(t *testing.T) {
 		}
 		return path
 	}
+	taken := file("blob-0", keepBytes+1, 0)
 	newest := file("blob-1", keepBytes/2, time.Hour)
 	older := file("blob-2", keepBytes/2, 2*time.Hour)
 	oldest := file("blob-3", 10, 3*time.Hour)
@@ -564,11 +566,16 @@ func TestPrune(t *testing.T) {
 	write(t, d.root+"/job-0123456789abcdef.7/text", "left", 0o600)
 	write(t, d.root+"/job-0123456789abcdef.7.list", "", 0o600)
 	fi, _ := os.Stat(d.root + "/job-0123456789abcdef.7/text")
-	write(t, d.root+"/job-0123456789abcdef.7.list", fmt.Sprintf("%d \"text\"\n", inode(fi)), 0o600)
+	write(t, d.root+"/job-0123456789abcdef.7.list", fmt.Sprintf("%s\n%d \"text\"\n", hostName(), inode(fi)), 0o600)
 	os.Chtimes(d.root+"/job-0123456789abcdef.7.list", time.Time{}, time.Now().Add(-48*time.Hour))
+	write(t, d.root+"/job-0123456789abcdef.8.list", "\"another host\"\n", 0o600) // whose lock may not be seen
+	os.Chtimes(d.root+"/job-0123456789abcdef.8.list", time.Time{}, time.Now().Add(-48*time.Hour))
+	write(t, d.root+"/job-0123456789abcdef.9.list", "\"another host\"\n", 0o600)
+	os.Chtimes(d.root+"/job-0123456789abcdef.9.list", time.Time{}, time.Now().Add(-2*listAge))
 	d.prune()
 	for path, want := range map[string]bool{
-		newest: true, older: true, oldest: false, used: true, coming: true, stray: false,
+		taken: true, newest: true, older: true, oldest: false, used: true, coming: true, stray: false,
+		d.root + "/job-0123456789abcdef.8.list": true, d.root + "/job-0123456789abcdef.9.list": false,
 		d.root + "/job-0123456789abcdef.7": false, d.root + "/job-0123456789abcdef.7.list": false, d.listPath(): true,
 	} {
 		if exists(path) != want {
@@ -666,5 +673,52 @@ func TestStageRefuses(t *testing.T) {
 		if checkStage(s) == nil {
 			t.Errorf("%s: it was taken", name)
 		}
+	}
+}
+
+// TestTakerMeetsRename: a file may get its name between a look at the shelf and its opening.
+func TestTakerMeetsRename(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir+"/whole", "hello", 0o600)
+	for name, tt := range map[string]struct {
+		next string
+		ok   bool
+	}{"renamed": {dir + "/whole", true}, "gone": {dir + "/gone", false}} {
+		t.Run(name, func(t *testing.T) {
+			h := newShelf([]int64{5})
+			h.change(0, func(f *shelved) { f.path = dir + "/tmp" })
+			k := &taker{ctx: t.Context(), shelf: h, files: []int{0}, alive: func() error { return nil }}
+			k.idle = func(chan struct{}) error { h.whole(0, tt.next); return nil }
+			defer k.close()
+			if list, err := k.List(0); (err == nil && len(list) == bcast.HashSize) != tt.ok {
+				t.Errorf("got %x, %v; want a list: %v", list, err, tt.ok)
+			}
+		})
+	}
+}
+
+// TestTakerShowsLife: to make the list of a big file takes longer than the other end waits
+// for a silent one.
+func TestTakerShowsLife(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/file"
+	write(t, path, "", 0o600)
+	if err := os.Truncate(path, 3*bcast.PieceSize); err != nil {
+		t.Fatal(err)
+	}
+	h := newShelf([]int64{3 * bcast.PieceSize})
+	h.whole(0, path)
+	dead := errors.New("dead")
+	beats := 0
+	k := &taker{ctx: t.Context(), shelf: h, files: []int{0}, alive: func() error {
+		if beats++; beats == 2 {
+			return dead
+		}
+		return nil
+	}}
+	defer k.close()
+	if _, err := k.List(0); err != dead || beats != 2 {
+		t.Errorf("got %v after %d signs of life; want the error of the second", err, beats)
 	}
 }
