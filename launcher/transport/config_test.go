@@ -124,7 +124,9 @@ func TestSettings(t *testing.T) {
 func TestSettingsProblems(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"proxy-jump", "Host a\n  ProxyJump a,,b", `:2: ProxyJump: "" names no host`},
-		{"proxy-command", "ProxyCommand nc %h %p", ":1: ProxyCommand is not supported"},
+		{"proxy-command", "ProxyCommand nc %h %Z", `:1: ProxyCommand: "nc %h %Z": token %Z is not supported`},
+		{"proxy-stdin", "ProxyCommand -", ":1: ProxyCommand -: gorun's own input and output are not a connection"},
+		{"proxy-fd", "ProxyCommand nc -F %h %p\nProxyUseFdpass yes", ":2: ProxyUseFdpass is not supported"},
 		{"match-exec", "Match exec \"hang %n\"\n  Port 5", `:1: Match exec: "hang a": it did not end in 1s`},
 		{"match-exec-token", "Match exec \"x %Z\"", `:1: Match exec: "x %Z": token %Z is not supported`},
 		{"match-nothing", "Match", ":1: Match has no criteria"},

@@ -30,6 +30,7 @@ type attempt struct {
 	trail  trail
 	stage  atomic.Int32
 	peer   string // addresses being tried, for messages
+	said   *tail  // what a ProxyCommand said
 	tries  int
 	seated bool // holds one of the Dialer's slots
 }
@@ -187,10 +188,15 @@ func (a *attempt) once() (*sshConn, bool, error) {
 // route makes the connection on which ssh is to be spoken: through another host, by a
 // command, or to the host itself, which may turn out to be this machine.
 func (a *attempt) route() (conn *bannerConn, local bool, err error) {
-	if len(a.s.jumps) == 0 {
+	if len(a.s.jumps) == 0 && a.s.command == "" {
 		return a.direct()
 	}
-	if err = a.mayConnect(); err == nil {
+	if err = a.mayConnect(); err != nil {
+		return nil, false, err
+	}
+	if a.s.command != "" {
+		conn, err = a.throughCommand()
+	} else {
 		conn, err = a.throughJump()
 	}
 	return conn, false, err
@@ -372,6 +378,9 @@ func (a *attempt) timeout(err error) error {
 		return t
 	}
 	t := &TimeoutError{After: a.budget.total}
+	if a.said != nil {
+		t.Output = a.said.String()
+	}
 	switch stage(a.stage.Load()) {
 	case atTCP:
 		t.Reached = "no answer from " + a.peer

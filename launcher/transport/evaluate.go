@@ -284,7 +284,7 @@ func (e *evaluation) meets(ctx context.Context, c criterion) (bool, error) {
 
 // execs runs the command of a Match exec.
 func (e *evaluation) execs(ctx context.Context, value string) (bool, error) {
-	command, err := e.percent(value)
+	command, err := e.command(value)
 	if err != nil {
 		return false, err
 	}

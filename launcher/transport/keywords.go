@@ -33,7 +33,7 @@ var keywords = map[string]keyword{
 	"canonicalizefallbacklocal":   {"CanonicalizeFallbackLocal", used},
 	"canonicalizepermittedcnames": {"CanonicalizePermittedCNAMEs", used},
 	"proxyjump":                   {"ProxyJump", used},
-	"proxycommand":                {"ProxyCommand", barring},
+	"proxycommand":                {"ProxyCommand", used},
 	"proxyusefdpass":              {"ProxyUseFdpass", barring},
 	"refuseconnection":            {"RefuseConnection", barring},
 	"addressfamily":               {"AddressFamily", lacking},

@@ -78,11 +78,14 @@ func (p *process) reap() {
 }
 
 // kill ends the command and its process group.
-func (p *process) kill() {
+func (p *process) kill() { p.signal(syscall.SIGKILL) }
+
+// signal sends a signal to the command and its process group, if it has not ended.
+func (p *process) signal(s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.over {
-		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		syscall.Kill(-p.cmd.Process.Pid, s)
 	}
 }
 

@@ -40,6 +40,9 @@ func patience(err error, s stage, total time.Duration) time.Duration {
 	if e, ok := errors.AsType[*ForwardError](err); ok && e.passing() {
 		return total / 2
 	}
+	if e, ok := errors.AsType[*ProxyError](err); ok && e.passing() {
+		return total / 2
+	}
 	var dropped *DroppedError
 	var dns *net.DNSError
 	switch {

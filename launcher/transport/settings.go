@@ -18,6 +18,7 @@ type settings struct {
 	port             int
 	user             string
 	jumps            []hostfile.Host // ProxyJump: to be passed in this order
+	command          string          // ProxyCommand: makes the connection; "": none
 	alias            string          // HostKeyAlias
 	identities       []string
 	identitiesOnly   bool
@@ -85,12 +86,23 @@ func (e *evaluation) fillPlace(s *settings) *ConfigError {
 	}
 	s.port, s.user = n, e.user()
 	s.alias = strings.ToLower(e.value("hostkeyalias"))
+	return e.fillProxy(s)
+}
+
+func (e *evaluation) fillProxy(s *settings) (wrong *ConfigError) {
+	var err error
 	d := e.values["proxy"]
-	if d == nil || d.key != "proxyjump" {
-		return nil
+	switch {
+	case d == nil || strings.EqualFold(d.rest, "none"):
+	case d.key == "proxyjump":
+		s.jumps, err = parseJump(d.rest)
+	case d.rest == "-":
+		return d.errorf("ProxyCommand -: gorun's own input and output are not a connection")
+	default:
+		s.command, err = e.command(d.rest)
 	}
-	if s.jumps, err = parseJump(d.rest); err != nil {
-		return d.errorf("ProxyJump: %v", err)
+	if err != nil {
+		return d.errorf("%s: %v", keywords[d.key].name, err)
 	}
 	return nil
 }

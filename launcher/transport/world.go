@@ -78,9 +78,14 @@ type programRun struct {
 func newRunner(limit time.Duration, getenv func(string) (string, bool)) *runner {
 	r := &runner{limit: limit, turn: make(chan struct{}, atOnce), runs: map[string]*programRun{}}
 	r.ctx, r.stop = context.WithCancel(context.Background())
-	r.shell, _ = getenv("SHELL")
-	r.shell = cmp.Or(r.shell, "/bin/sh")
+	r.shell = userShell(getenv)
 	return r
+}
+
+// userShell is the shell to which ssh_config's commands are given.
+func userShell(getenv func(string) (string, bool)) string {
+	shell, _ := getenv("SHELL")
+	return cmp.Or(shell, "/bin/sh")
 }
 
 // close ends what still runs, and waits for it.
