@@ -1,13 +1,11 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -17,25 +15,21 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/agent"
 )
 
 const maxKeyFile = 1 << 20
 
 // keyring holds the keys to log in with. Files are read once, ssh-agent is asked once.
 type keyring struct {
-	socket  string
 	timeout time.Duration
 	prompts prompts
-	agent   func() ([]*identity, error)
 
-	wg sync.WaitGroup // exchanges with ssh-agent
+	turn  sync.Mutex                  // held also while files are read: see await
+	files map[string]*identity        // guarded by turn
+	certs map[string]*ssh.Certificate // guarded by turn; nil: that file holds none
 
-	turn  sync.Mutex           // held also while files are read: see await
-	files map[string]*identity // guarded by turn
-
-	mu   sync.Mutex
-	conn net.Conn // guarded by mu: to ssh-agent
+	mu     sync.Mutex
+	agents map[string]*sshAgent // guarded by mu, by socket
 }
 
 // identity is a key, or a file that is none.
@@ -57,103 +51,29 @@ func (id *identity) key() Key {
 }
 
 func newKeyring(opts Options) *keyring {
-	k := &keyring{socket: opts.AgentSocket, timeout: opts.ConnectTimeout, files: map[string]*identity{}}
+	k := &keyring{timeout: opts.ConnectTimeout, files: map[string]*identity{}, certs: map[string]*ssh.Certificate{}, agents: map[string]*sshAgent{}}
 	k.prompts.ask = opts.Prompt
-	k.agent = sync.OnceValues(k.askAgent)
 	return k
 }
 
 func (k *keyring) close() {
 	k.mu.Lock()
-	if k.conn != nil {
-		k.conn.Close()
-	}
-	k.mu.Unlock()
-	k.wg.Wait()
-}
-
-// ask runs an exchange with ssh-agent, which may hang (a card reader that waits for its
-// owner): it returns when that is done or ctx ends.
-func (k *keyring) ask(ctx context.Context, exchange func() error) error {
-	done := make(chan error, 1)
-	k.wg.Go(func() { done <- exchange() })
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	defer k.mu.Unlock()
+	for _, a := range k.agents {
+		a.close()
 	}
 }
 
-// askAgent connects to ssh-agent and lists its keys. One that does not answer for a
-// quarter of the hosts' time is not asked again.
-func (k *keyring) askAgent() ([]*identity, error) {
-	if k.socket == "" {
-		return nil, nil
-	}
-	limit := k.timeout / 4
-	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("no answer in %v", limit))
-	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", k.socket)
-	if err != nil {
-		return nil, err
-	}
+// agent returns the ssh-agent at a socket, which is asked for its keys once.
+func (k *keyring) agent(socket string) *sshAgent {
 	k.mu.Lock()
-	k.conn = conn
-	k.mu.Unlock()
-	var signers []ssh.Signer // not to be read after an error
-	err = k.ask(ctx, func() (err error) {
-		signers, err = agent.NewClient(conn).Signers()
-		return err
-	})
-	if err != nil {
-		conn.Close()
-		return nil, err
+	defer k.mu.Unlock()
+	a := k.agents[socket]
+	if a == nil {
+		a = newAgent(socket, k.timeout/4)
+		k.agents[socket] = a
 	}
-	var ids []*identity
-	for _, s := range signers {
-		ids = append(ids, agentIdentity(&agentKey{k, s}))
-	}
-	return ids, nil
-}
-
-// agentIdentity is a key that ssh-agent has.
-func agentIdentity(key *agentKey) *identity {
-	id := &identity{pub: key.PublicKey(), signer: key}
-	comment := ""
-	if k, ok := id.pub.(*agent.Key); ok {
-		comment = k.Comment
-		if pub, err := ssh.ParsePublicKey(k.Marshal()); err == nil {
-			id.pub = pub // tells a certificate
-		}
-	}
-	id.source = fmt.Sprintf("ssh-agent (%s)", cleanLine(comment, 100))
-	return id
-}
-
-// agentKey signs with a key of ssh-agent's.
-type agentKey struct {
-	ring *keyring
-	ssh.Signer
-}
-
-func (k *agentKey) sign(ctx context.Context, rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
-	var sig *ssh.Signature // not to be read after an error: it may still be written to
-	err := k.ring.ask(ctx, func() (err error) {
-		sig, err = signWith(k.Signer, rand, data, algorithm)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return sig, nil
-}
-
-func signWith(signer ssh.Signer, rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
-	if s, ok := signer.(ssh.AlgorithmSigner); ok {
-		return s.SignWithAlgorithm(rand, data, algorithm)
-	}
-	return signer.Sign(rand, data)
+	return a
 }
 
 // file returns the key in a file, read once.
@@ -185,13 +105,16 @@ func readKey(name string) *identity {
 	}
 	signer, err := ssh.ParsePrivateKey(data)
 	var missing *ssh.PassphraseMissingError
+	pub := readPublicKey(name + ".pub")
 	switch {
+	case pub != nil && strings.HasPrefix(pub.Type(), "sk-"):
+		id.pub, id.why = pub, "a FIDO key can only be used through ssh-agent; ssh-add it"
 	case err == nil:
 		id.signer, id.pub = signer, signer.PublicKey()
 	case errors.As(err, &missing):
 		id.pub = missing.PublicKey
 		if id.pub == nil {
-			id.pub = readPublicKey(name + ".pub")
+			id.pub = pub
 		}
 		id.locked = &lockedKey{file: name, data: data, done: make(chan struct{})}
 	default:
@@ -234,44 +157,6 @@ func parsePublicKey(data []byte) ssh.PublicKey {
 	return pub
 }
 
-// candidates returns the keys to offer to a host, in order, and those that are left
-// out. A server counts every key it refuses, so what the user named comes first:
-// named keys that ssh-agent has, other named keys, the rest of ssh-agent's, encrypted
-// files (which may cost a question).
-func (k *keyring) candidates(s *settings) (keys []*identity, skipped []Key) {
-	agentKeys, err := k.agent()
-	if err != nil {
-		skipped = append(skipped, Key{Source: "ssh-agent", Why: err.Error()})
-	}
-	var named, locked []*identity
-	for _, name := range s.identities {
-		id := k.file(name)
-		held := slices.IndexFunc(agentKeys, func(a *identity) bool { return samePub(a.pub, id.pub) })
-		switch {
-		case held >= 0 && slices.Contains(keys, agentKeys[held]): // named twice
-		case held >= 0:
-			keys = append(keys, agentKeys[held])
-		case id.signer != nil:
-			named = append(named, id)
-		case id.locked != nil && k.prompts.ask != nil:
-			locked = append(locked, id)
-		case !id.absent || s.explicit:
-			skipped = append(skipped, id.skippedKey())
-		}
-	}
-	if s.explicit {
-		keys, named = append(keys, named...), nil
-	}
-	if !s.identitiesOnly {
-		for _, a := range agentKeys {
-			if !slices.Contains(keys, a) {
-				keys = append(keys, a)
-			}
-		}
-	}
-	return append(append(keys, named...), locked...), skipped
-}
-
 func (id *identity) skippedKey() Key {
 	key := id.key()
 	if id.locked != nil {
@@ -280,20 +165,17 @@ func (id *identity) skippedKey() Key {
 	return key
 }
 
-func samePub(a, b ssh.PublicKey) bool {
-	return a != nil && b != nil && bytes.Equal(a.Marshal(), b.Marshal())
-}
-
 // login offers keys to one server. ssh calls its methods from one goroutine.
 type login struct {
-	ctx     context.Context
-	stage   *atomic.Int32
-	user    string
-	rest    []*identity // not yet offered
-	offered []Key
-	skipped []Key
-	methods []string
-	partial bool
+	ctx      context.Context
+	stage    *atomic.Int32
+	user     string
+	accepted *algorithms
+	rest     []*identity // not yet offered
+	offered  []Key
+	skipped  []Key
+	methods  []string
+	partial  bool
 }
 
 // next is the client's AuthCallback. It returns nothing when there is no key left.
@@ -363,10 +245,12 @@ func (o *offer) PublicKey() ssh.PublicKey {
 	return o.pub
 }
 
-// Algorithms leaves out SHA-1, as OpenSSH does.
-func (o *offer) Algorithms() []string {
-	typ := o.pub.Type()
-	if cert, ok := o.pub.(*ssh.Certificate); ok {
+func (o *offer) Algorithms() []string { return o.l.accepted.accepts(o.pub, signatures(o.pub)) }
+
+// signatures are the algorithms with which a key may sign: without SHA-1, as in OpenSSH.
+func signatures(pub ssh.PublicKey) []string {
+	typ := pub.Type()
+	if cert, ok := pub.(*ssh.Certificate); ok {
 		typ = cert.Key.Type()
 	}
 	if typ == ssh.KeyAlgoRSA {

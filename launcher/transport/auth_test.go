@@ -177,7 +177,7 @@ func TestKeyOrder(t *testing.T) {
 	encryptOldKey(t, filepath.Join(dir, "locked"), "x", true)
 	write(t, filepath.Join(dir, "two.pub"), keyText(sign2.PublicKey()), 0o644)
 	socket := agentSocket(t, agent.AddedKey{PrivateKey: priv1, Comment: "one"}, agent.AddedKey{PrivateKey: priv2, Comment: "two"})
-	k := newKeyring(Options{AgentSocket: socket, ConnectTimeout: time.Second, Prompt: func(string) ([]byte, error) { return nil, nil }})
+	k := newKeyring(Options{ConnectTimeout: time.Second, Prompt: func(string) ([]byte, error) { return nil, nil }})
 	defer k.close()
 	for _, tt := range []struct {
 		name     string
@@ -188,7 +188,7 @@ func TestKeyOrder(t *testing.T) {
 		{"default", false, "ssh-agent (two) ssh-agent (one) named locked"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := &settings{explicit: tt.explicit}
+			s := &settings{explicit: tt.explicit, agent: socket}
 			for _, name := range []string{"locked", "named", "two", "absent"} {
 				s.identities = append(s.identities, filepath.Join(dir, name))
 			}
@@ -453,9 +453,10 @@ func TestAgentThatDoesNotSign(t *testing.T) {
 func TestAgentAfterAPause(t *testing.T) {
 	t.Parallel()
 	priv, signer := newKey(t)
-	k := newKeyring(Options{AgentSocket: agentSocket(t, agent.AddedKey{PrivateKey: priv}), ConnectTimeout: 3 * time.Second})
+	socket := agentSocket(t, agent.AddedKey{PrivateKey: priv})
+	k := newKeyring(Options{ConnectTimeout: 3 * time.Second})
 	defer k.close()
-	ids, err := k.agent()
+	ids, err := k.agent(socket).keys()
 	if err != nil {
 		t.Fatal(err)
 	}

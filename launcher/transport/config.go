@@ -32,6 +32,7 @@ type sshConfig struct {
 	twice bool // a block somewhere asks for a second pass
 	home  string
 	user  string // this user
+	agent string // SSH_AUTH_SOCK
 
 	read, bytes int      // files and bytes so far
 	reading     []string // the file being read, and those that include it
@@ -56,7 +57,7 @@ func (d *directive) errorf(format string, args ...any) *ConfigError {
 // loadConfig reads the files that opts name. As with ssh, one of the default files that
 // cannot be read is as good as none; unread is told, unless it is not there.
 func loadConfig(opts Options, w world, unread func(name string, err error)) (*sshConfig, error) {
-	c := &sshConfig{home: opts.Home, user: opts.User, world: w}
+	c := &sshConfig{home: opts.Home, user: opts.User, agent: opts.AgentSocket, world: w}
 	files := opts.Config
 	if files == nil {
 		files = []string{filepath.Join(opts.Home, ".ssh", "config"), systemConfig}

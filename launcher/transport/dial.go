@@ -224,6 +224,9 @@ func (a *attempt) direct() (*bannerConn, bool, error) {
 	if no := a.mayConnect(); no != nil {
 		return nil, false, no
 	}
+	if err == nil {
+		addrs, err = a.s.ofFamily(addrs)
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -233,7 +236,13 @@ func (a *attempt) direct() (*bannerConn, bool, error) {
 		peers = append(peers, netip.AddrPortFrom(addr, uint16(a.s.port)).String())
 	}
 	a.peer = strings.Join(peers, ", ")
-	c := connector{dial: a.d.dialTCP, port: uint16(a.s.port), stage: &a.stage}
+	dial := a.d.dialTCP
+	if a.s.bound() {
+		if dial, err = a.s.boundDial(a.ctx, a.budget.total); err != nil {
+			return nil, false, err
+		}
+	}
+	c := connector{dial: dial, port: uint16(a.s.port), stage: &a.stage}
 	conn, err := a.patiently(func() (*bannerConn, error) { return c.connect(a.ctx, addrs) })
 	return conn, false, err
 }
@@ -276,9 +285,10 @@ func (a *attempt) handshake(conn net.Conn) (*sshConn, error) {
 	}
 	a.stage.Store(int32(atKeys))
 	config := &ssh.ClientConfig{
+		Config:            ssh.Config{Ciphers: a.s.algorithms.ciphers, MACs: a.s.algorithms.macs, KeyExchanges: a.s.algorithms.kex},
 		User:              a.s.user,
 		ClientVersion:     clientVersion,
-		HostKeyAlgorithms: hostKeyAlgorithms(check.lines()),
+		HostKeyAlgorithms: a.s.algorithms.hostKeyAlgorithms(check.lines()),
 		HostKeyCallback:   a.authAfter(check.callback),
 		AuthCallback:      l.next,
 		BannerCallback:    a.banner,
@@ -302,9 +312,9 @@ func (a *attempt) secrets() (*hostKeyCheck, *login, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	a.d.keys.agent() // it has a time limit of its own, and Close waits for it
+	a.d.keys.agent(a.s.agent).keys() // it has a time limit of its own, and Close waits for it
 	l, err := await(a.ctx, func() (*login, error) {
-		l := &login{ctx: a.ctx, stage: &a.stage, user: a.s.user}
+		l := &login{ctx: a.ctx, stage: &a.stage, user: a.s.user, accepted: &a.s.algorithms}
 		l.rest, l.skipped = a.d.keys.candidates(a.s)
 		return l, nil
 	})
@@ -391,7 +401,7 @@ func (a *attempt) timeout(err error) error {
 	case atAuth:
 		t.Reached = "the key exchange is done, but the login was not answered"
 	case atSign:
-		t.Reached = "the host takes a key of ssh-agent, but ssh-agent did not sign with it"
+		t.Reached = "the host takes a key of ssh-agent, but ssh-agent did not sign with it (a key to be touched?)"
 	case atFiles:
 		t.Reached = "a file in ~/.ssh, or one that is named there, was not read (file server down?)"
 	default:

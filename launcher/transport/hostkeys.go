@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"golang.org/x/crypto/ssh"
 )
 
 const maxKnownHosts = 64 << 20
@@ -222,42 +220,4 @@ func (h *hostKeys) readLocked(file string) (string, error) {
 	h.unread(file, err)
 	h.blind = file
 	return "", nil
-}
-
-// hostKeyAlgorithms orders what the server may choose from: it shows one key only, so
-// those that known_hosts can vouch for come first (golang/go#29286). The order of
-// the rest is OpenSSH's.
-func hostKeyAlgorithms(known []*knownKey) []string {
-	plain := []string{
-		ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
-		ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256,
-	}
-	var algos, first []string
-	for _, k := range known {
-		switch k.marker {
-		case markCA:
-			algos = []string{
-				ssh.CertAlgoED25519v01, ssh.CertAlgoECDSA256v01, ssh.CertAlgoECDSA384v01, ssh.CertAlgoECDSA521v01,
-				ssh.CertAlgoRSASHA512v01, ssh.CertAlgoRSASHA256v01,
-			}
-		case "":
-			first = append(first, k.algo)
-		}
-	}
-	for _, isKnown := range []bool{true, false} {
-		for _, a := range plain {
-			if slices.Contains(first, keyType(a)) == isKnown {
-				algos = append(algos, a)
-			}
-		}
-	}
-	return algos
-}
-
-// keyType is the type of key that a signature algorithm uses.
-func keyType(algo string) string {
-	if algo == ssh.KeyAlgoRSASHA256 || algo == ssh.KeyAlgoRSASHA512 {
-		return ssh.KeyAlgoRSA
-	}
-	return algo
 }

@@ -230,7 +230,7 @@ func TestHostKeyAlgorithms(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			algos := hostKeyAlgorithms(tt.known)
+			algos := new(algorithms).hostKeyAlgorithms(tt.known)
 			if got := strings.Join(algos[:3], " "); got != tt.want {
 				t.Errorf("got %s; want %s", got, tt.want)
 			}

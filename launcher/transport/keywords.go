@@ -36,9 +36,9 @@ var keywords = map[string]keyword{
 	"proxycommand":                {"ProxyCommand", used},
 	"proxyusefdpass":              {"ProxyUseFdpass", barring},
 	"refuseconnection":            {"RefuseConnection", barring},
-	"addressfamily":               {"AddressFamily", lacking},
-	"bindaddress":                 {"BindAddress", lacking},
-	"bindinterface":               {"BindInterface", lacking},
+	"addressfamily":               {"AddressFamily", used},
+	"bindaddress":                 {"BindAddress", used},
+	"bindinterface":               {"BindInterface", used},
 	"connecttimeout":              {"ConnectTimeout", lacking},  // --connect-timeout is about more than the connection
 	"connectionattempts":          {"ConnectionAttempts", idle}, // gorun tries until --connect-timeout has passed
 	"tcpkeepalive":                {"TCPKeepAlive", idle},       // frames carry heartbeats
@@ -52,13 +52,13 @@ var keywords = map[string]keyword{
 	"warnweakcrypto":              {"WarnWeakCrypto", idle},
 
 	// Algorithms.
-	"ciphers":                  {"Ciphers", lacking},
-	"macs":                     {"MACs", lacking},
-	"kexalgorithms":            {"KexAlgorithms", lacking},
-	"hostkeyalgorithms":        {"HostKeyAlgorithms", lacking},
-	"pubkeyacceptedalgorithms": {"PubkeyAcceptedAlgorithms", lacking},
-	"casignaturealgorithms":    {"CASignatureAlgorithms", lacking},
-	"requiredrsasize":          {"RequiredRSASize", lacking},
+	"ciphers":                  {"Ciphers", used},
+	"macs":                     {"MACs", used},
+	"kexalgorithms":            {"KexAlgorithms", used},
+	"hostkeyalgorithms":        {"HostKeyAlgorithms", used},
+	"pubkeyacceptedalgorithms": {"PubkeyAcceptedAlgorithms", used},
+	"casignaturealgorithms":    {"CASignatureAlgorithms", used},
+	"requiredrsasize":          {"RequiredRSASize", used},
 
 	// The host's key.
 	"hostkeyalias":                     {"HostKeyAlias", used},
@@ -69,7 +69,7 @@ var keywords = map[string]keyword{
 	"revokedhostkeys":                  {"RevokedHostKeys", barring},
 	"knownhostscommand":                {"KnownHostsCommand", lacking},
 	"verifyhostkeydns":                 {"VerifyHostKeyDNS", lacking},
-	"nohostauthenticationforlocalhost": {"NoHostAuthenticationForLocalhost", lacking},
+	"nohostauthenticationforlocalhost": {"NoHostAuthenticationForLocalhost", used},
 	"checkhostip":                      {"CheckHostIP", idle},
 	"updatehostkeys":                   {"UpdateHostKeys", idle},
 	"visualhostkey":                    {"VisualHostKey", idle},
@@ -78,16 +78,16 @@ var keywords = map[string]keyword{
 	// The user's keys.
 	"identityfile":                 {"IdentityFile", used},
 	"identitiesonly":               {"IdentitiesOnly", used},
-	"identityagent":                {"IdentityAgent", lacking},
-	"certificatefile":              {"CertificateFile", lacking},
-	"pubkeyauthentication":         {"PubkeyAuthentication", lacking},
+	"identityagent":                {"IdentityAgent", used},
+	"certificatefile":              {"CertificateFile", used},
+	"pubkeyauthentication":         {"PubkeyAuthentication", used},
 	"preferredauthentications":     {"PreferredAuthentications", lacking},
 	"hostbasedauthentication":      {"HostbasedAuthentication", lacking},
 	"gssapiauthentication":         {"GSSAPIAuthentication", idle}, // on by default on some systems; see AuthError.Elsewhere
 	"pkcs11provider":               {"PKCS11Provider", lacking},
 	"securitykeyprovider":          {"SecurityKeyProvider", idle}, // for keys in files; those of ssh-agent need none
 	"addkeystoagent":               {"AddKeysToAgent", idle},
-	"batchmode":                    {"BatchMode", idle},
+	"batchmode":                    {"BatchMode", used},
 	"hostbasedacceptedalgorithms":  {"HostbasedAcceptedAlgorithms", idle},
 	"enablesshkeysign":             {"EnableSSHKeysign", idle},
 	"passwordauthentication":       {"PasswordAuthentication", idle},

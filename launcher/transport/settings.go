@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,8 +22,17 @@ type settings struct {
 	command          string          // ProxyCommand: makes the connection; "": none
 	alias            string          // HostKeyAlias
 	identities       []string
+	certificates     []string // CertificateFile
+	agent            string   // socket of ssh-agent; "": none
+	noKeys           bool     // PubkeyAuthentication no
+	neverAsk         bool     // BatchMode: for no passphrase
 	identitiesOnly   bool
 	explicit         bool // identities come from IdentityFile, not from the default names
+	algorithms       algorithms
+	family           string // AddressFamily: v4, v6 or any
+	bindAddress      string
+	bindInterface    string
+	trustLoopback    bool // NoHostAuthenticationForLocalhost
 	userKnownHosts   []string
 	globalKnownHosts []string
 	acceptNew        bool
@@ -70,7 +80,7 @@ type lookupOptions struct {
 }
 
 func (e *evaluation) fill(s *settings) *ConfigError {
-	steps := []func(*settings) *ConfigError{e.fillPlace, e.fillIdentities, e.fillHostKeys}
+	steps := []func(*settings) *ConfigError{e.fillPlace, e.fillRoute, e.fillAlgorithms, e.fillIdentities, e.fillHostKeys}
 	for _, step := range steps {
 		if err := step(s); err != nil {
 			return err
@@ -86,10 +96,16 @@ func (e *evaluation) fillPlace(s *settings) *ConfigError {
 	}
 	s.port, s.user = n, e.user()
 	s.alias = strings.ToLower(e.value("hostkeyalias"))
-	return e.fillProxy(s)
+	return nil
 }
 
-func (e *evaluation) fillProxy(s *settings) (wrong *ConfigError) {
+// fillRoute says how to get there.
+func (e *evaluation) fillRoute(s *settings) (wrong *ConfigError) {
+	if d := e.values["addressfamily"]; d != nil && !slices.Contains([]string{"any", "inet", "inet6"}, strings.ToLower(d.args[0])) {
+		return d.errorf("bad AddressFamily %q: want any, inet or inet6", d.args[0])
+	}
+	s.family = addrFamily(e.value("addressfamily"))
+	s.bindAddress, s.bindInterface = e.value("bindaddress"), e.value("bindinterface")
 	var err error
 	d := e.values["proxy"]
 	switch {
@@ -126,15 +142,51 @@ func (e *evaluation) fillIdentities(s *settings) *ConfigError {
 		s.identities, s.explicit = append(s.identities, name), true
 	}
 	if !s.explicit {
-		for _, name := range []string{"id_ed25519", "id_ecdsa", "id_rsa"} {
+		for _, name := range []string{"id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk"} {
 			s.identities = append(s.identities, filepath.Join(e.c.home, ".ssh", name))
 		}
 	}
+	for _, d := range e.certificates {
+		name, err := e.path(d.args[0])
+		if err != nil {
+			return d.errorf("CertificateFile: %v", err)
+		}
+		s.certificates = append(s.certificates, name)
+	}
+	return e.fillAgent(s)
+}
+
+// fillAgent finds the socket of ssh-agent. "$NAME" is the older way to write a variable.
+func (e *evaluation) fillAgent(s *settings) (wrong *ConfigError) {
+	if s.neverAsk, wrong = yesNo(e.values["batchmode"]); wrong != nil {
+		return wrong
+	}
+	s.noKeys = slices.Contains([]string{"no", "false"}, strings.ToLower(e.value("pubkeyauthentication")))
+	d := e.values["identityagent"]
+	if d == nil || d.args[0] == "SSH_AUTH_SOCK" {
+		s.agent = e.c.agent
+		return nil
+	}
+	value := d.args[0]
+	if strings.EqualFold(value, "none") {
+		return nil
+	}
+	if name, ok := strings.CutPrefix(value, "$"); ok && !strings.HasPrefix(name, "{") {
+		value = "${" + name + "}"
+	}
+	path, err := e.path(value)
+	if err != nil {
+		return d.errorf("IdentityAgent: %v", err)
+	}
+	s.agent = path
 	return nil
 }
 
 func (e *evaluation) fillHostKeys(s *settings) (err *ConfigError) {
 	if s.hashKnownHosts, err = yesNo(e.values["hashknownhosts"]); err != nil {
+		return err
+	}
+	if s.trustLoopback, err = yesNo(e.values["nohostauthenticationforlocalhost"]); err != nil {
 		return err
 	}
 	if d := e.values["stricthostkeychecking"]; d != nil {
