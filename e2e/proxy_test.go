@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // sshConfig writes ~/.ssh/config of a home.
@@ -109,4 +111,79 @@ func TestJumpHostFails(t *testing.T) {
 func noForwarding(t *testing.T, gate, _ string) func() {
 	sshdWith(t, gate, "AllowTcpForwarding=no")
 	return nil
+}
+
+// fewFiles has gorun start with a limit on open files.
+func fewFiles(n string) setup {
+	return func(j *job) {
+		i := slices.Index(j.cmd.Args, "gorun")
+		j.cmd.Args = slices.Insert(j.cmd.Args, i, "sh", "-c", "ulimit -n "+n+`; exec "$@"`, "sh")
+	}
+}
+
+// With few open files allowed, fewer hosts are connected to at once; and if there can never
+// be enough, that is said before anything is started.
+func TestFewFiles(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	home, use := newHome(t)
+	e := gorun(t, []string{"-H", strings.Join(nodes, ","), "hostname"}, use, fewFiles("64"))
+	e.want(t, 0)
+	var many []string
+	for i := range 60 {
+		many = append(many, fmt.Sprintf("gpu%d", i))
+	}
+	e = gorun(t, []string{"-H", strings.Join(many, ","), "true"}, use, fewFiles("64"))
+	e.want(t, 125, "connections to 60 hosts need about 88 open files here, and 64 is the limit", "ulimit -n")
+	// Behind a jump host they need none.
+	sshConfig(t, home, "Host gpu*", "ProxyJump "+nodes[0], "HostName "+nodes[1])
+	e = gorun(t, []string{"-H", strings.Join(many, ","), "true"}, use, fewFiles("64"))
+	e.want(t, 125, "same machine")
+}
+
+func TestProxyCommand(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	home, use := newHome(t)
+	sshConfig(t, home, "Host "+strings.Join(nodes, " "), `ProxyCommand bash -c 'exec 3<>/dev/tcp/%h/%p; cat <&3 & cat >&3'`)
+	gorun(t, []string{"-H", strings.Join(nodes, ","), "hostname"}, use).want(t, 0)
+	sshConfig(t, home, "Host *", `ProxyCommand sh -c 'echo "no tunnel to %n" >&2; exit 7'`)
+	e := gorun(t, []string{"-H", nodes[0], "--connect-timeout", "1", "true"}, use)
+	e.want(t, 125, "(exit status 7)", "no tunnel to "+nodes[0])
+	sshConfig(t, home, "Host *", "ProxyCommand sleep 1000.7")
+	e = gorun(t, []string{"-H", nodes[0], "--connect-timeout", "2", "true"}, use)
+	e.want(t, 125, "sleep 1000.7", "in 2s")
+	if left := testbed(t, "root", "node0", "sh", "-c", "pgrep -f '[s]leep 1000.7' || true"); left != "" {
+		t.Errorf("the command is left: %s", left)
+	}
+}
+
+// A host whose sshd is not up yet is waited for, at the port that --ssh-port names.
+func TestRetryHosts(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 1)
+	j := start(t, []string{"-H", nodes[0], "--ssh-port", "2233", "--retry-hosts", "60", "--connect-timeout", "1", "hostname"})
+	within(t, 20*time.Second, "a line that says so", func() bool {
+		return strings.Contains(j.err.String(), "waiting up to 1m0s for hosts that cannot be reached yet: "+nodes[0])
+	})
+	sshdWith(t, nodes[0], "Port=2233")
+	e := j.wait(60 * time.Second)
+	e.want(t, 0)
+	if e.stdout != nodes[0]+"\n" {
+		t.Errorf("got %q; want the host's name", e.stdout)
+	}
+	gorun(t, []string{"-H", nodes[0], "--ssh-port", "2244", "--retry-hosts", "1", "--connect-timeout", "1", "true"}).want(t, 125, nodes[0], "refused", "--ssh-port N")
+}
+
+func TestSSHConfigFile(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 1)
+	home, use := newHome(t)
+	sshConfig(t, home, "Host gpu", "HostName nowhere.invalid")
+	other := write(t, home, "other", "Include cycle\nHost gpu\nHostName "+nodes[0]+"\n")
+	e := gorun(t, []string{"--ssh-config", other, "-H", "gpu", "hostname"}, use)
+	e.want(t, 0)
+	write(t, filepath.Join(home, ".ssh"), "cycle", "Include cycle\n")
+	gorun(t, []string{"--ssh-config", other, "-H", "gpu", "hostname"}, use).want(t, 125, "cycle:1: includes itself")
+	gorun(t, []string{"--ssh-config", "none", "-H", nodes[0], "hostname"}, use).want(t, 0)
 }

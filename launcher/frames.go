@@ -50,6 +50,25 @@ func timeline(phases []transport.Phase) string {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
+func (r *run) retry() time.Duration { return r.job.RetryHosts }
+
+// awaited says that a host is waited for: of the first in one line, of the others with -v.
+func (r *run) awaited(h *host, err error) {
+	r.tell(func() {
+		if h.awaited {
+			return
+		}
+		h.awaited = true
+		text := fmt.Sprintf("waiting up to %v for hosts that cannot be reached yet: %s: %v", r.job.RetryHosts, h.spec.Name, err)
+		if r.awaits {
+			r.note("info", text)
+			return
+		}
+		r.awaits = true
+		r.say(text)
+	})
+}
+
 func (r *run) didNotCome(h *host, err error) {
 	r.tell(func() { r.step(event{host: h.index, failed: err}) })
 }

@@ -40,6 +40,7 @@ type host struct {
 	courier atomic.Pointer[courier] // brings it files; nil before it is told of any
 	spoke   map[string]bool         // what it has said that is said once; owned by serve
 	logs    int                     // lines for the user that its agent has sent; owned by serve
+	awaited bool                    // it was said that it is waited for; owned by the loop
 	said    bool                    // its silence has been reported; owned by the loop
 	startAt time.Duration           // when Start was sent, since the ranks' start; owned by the loop
 }
@@ -58,6 +59,8 @@ func (h *host) local() bool {
 // sink is what a host's frames are handed to. Its methods may block for a short
 // time only, and are called from the host's goroutine.
 type sink interface {
+	retry() time.Duration // how long a host that may be coming up is tried again
+	awaited(h *host, err error)
 	patience() time.Duration // for an agent that is running to say hello
 	suspended() int64        // how often this process was, or is being, suspended
 	now() time.Duration
@@ -72,7 +75,7 @@ type sink interface {
 // serve connects to the host and hands its frames to s until the stream or h.ctx ends.
 func (h *host) serve(d *transport.Dialer, s sink) {
 	defer close(h.ended)
-	link, err := d.Dial(h.ctx, h.spec)
+	link, err := h.dial(d, s)
 	if err != nil {
 		s.didNotCome(h, err)
 		return
@@ -100,6 +103,32 @@ func (h *host) serve(d *transport.Dialer, s sink) {
 	<-h.ctx.Done()
 	link.Close()
 	h.send.Close() // what it still holds has nobody to read it
+}
+
+// Between tries of a host that may be coming up.
+const (
+	firstRetry = time.Second
+	lastRetry  = 5 * time.Second
+)
+
+// dial connects to the host. One that may be coming up is tried again for as long as the
+// job says.
+func (h *host) dial(d *transport.Dialer, s sink) (transport.Link, error) {
+	began, most := time.Now(), s.retry()
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		link, err := d.Dial(h.ctx, h.spec)
+		if err == nil || !transport.Passing(err) || time.Since(began)+wait > most {
+			return link, err
+		}
+		s.awaited(h, err)
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-h.ctx.Done():
+			t.Stop()
+			return nil, context.Cause(h.ctx)
+		}
+	}
 }
 
 // pump reads frames until the stream or the sink ends.

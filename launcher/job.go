@@ -73,8 +73,11 @@ type Job struct {
 	KeepGoing      bool          // a failed rank does not stop the others
 
 	AcceptNewHostKeys bool
-	Rsh               string // command that reaches hosts instead of ssh in this process, see transport.Options; "": none
-	ShowLayout        bool   // say the layout before the ranks start
+	SSHPort           int           // of hosts for which nothing but ssh_config names one; 0: ssh_config's
+	SSHConfig         []string      // ssh_config files; nil: the usual ones
+	RetryHosts        time.Duration // how long to try hosts again that may be coming up
+	Rsh               string        // command that reaches hosts instead of ssh in this process, see transport.Options; "": none
+	ShowLayout        bool          // say the layout before the ranks start
 }
 
 // filled returns the job with defaults for the limits that may not be 0.

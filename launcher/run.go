@@ -51,6 +51,7 @@ type run struct {
 	staging *staging // nil without a cargo; set before the hosts' goroutines start
 
 	warned      string                 // the first warning
+	awaits      bool                   // it was said of a host that it is waited for
 	started     time.Time              // of the ranks
 	suspensions atomic.Int64           // how often the job was, or is being, suspended
 	paused      time.Duration          // for which the job has been suspended, in all
@@ -119,6 +120,9 @@ func newRun(job Job, io IO, w waits) (*run, error) {
 	if r.dialer, err = r.newDialer(); err != nil {
 		return nil, err
 	}
+	if err := r.dialer.Room(hosts); err != nil {
+		return nil, err
+	}
 	if r.out, err = output.New(output.Options{Stderr: io.Stderr, StderrTerminal: io.StderrTerminal, Width: io.Width}); err != nil {
 		return nil, err
 	}
@@ -138,7 +142,7 @@ func (r *run) newDialer() (*transport.Dialer, error) {
 	return transport.New(transport.Options{
 		ConnectTimeout: job.ConnectTimeout, AcceptNewHostKeys: job.AcceptNewHostKeys, Home: io.Home, User: io.User,
 		AgentSocket: os.Getenv("SSH_AUTH_SOCK"), Prompt: r.prompt(), Self: io.Exe, JobID: r.id, Logger: log, Fanout: job.Fanout,
-		Rsh: job.Rsh,
+		Rsh: job.Rsh, Port: job.SSHPort, Config: job.SSHConfig,
 	})
 }
 

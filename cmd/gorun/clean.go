@@ -72,6 +72,7 @@ func (c *command) cleanHosts(ctx context.Context, o options, hosts []hostfile.Ho
 	home, user := c.account()
 	d, err := transport.New(transport.Options{
 		ConnectTimeout: o.connectTimeout, AcceptNewHostKeys: o.acceptNew, Fanout: o.fanout, Home: home, User: user, Rsh: o.rsh,
+		Port: o.sshPort, Config: o.sshFiles(),
 		AgentSocket: c.env.get("SSH_AUTH_SOCK"), Prompt: tty.prompt(), Logger: logger(o.verbose, &c.console),
 	})
 	if err != nil {
@@ -105,7 +106,7 @@ func (c *command) cleanHosts(ctx context.Context, o options, hosts []hostfile.Ho
 
 // cleans reports whether gorun clean takes the flag of that name.
 func cleans(name string) bool {
-	return slices.Contains(strings.Fields("hostfile host exclude connect-timeout fanout accept-new-host-keys rsh config verbose help"), name)
+	return slices.Contains(strings.Fields("hostfile host exclude connect-timeout fanout accept-new-host-keys ssh-port ssh-config rsh config verbose help"), name)
 }
 
 // namesHosts reports whether the flag of that name says which hosts there are. For

@@ -95,6 +95,9 @@ func fullReport(err error, o options) report {
 	if e, ok := errors.AsType[*launcher.FileError](err); ok && e.Program {
 		r.hints = o.programHints(e)
 	}
+	if e, ok := errors.AsType[*transport.FilesError](err); ok {
+		r.hintf("ulimit -n %d allows that, if the hard limit (ulimit -H -n) does; hosts behind a ProxyJump need none", 2*e.Need)
+	}
 	if e, ok := errors.AsType[*hostfile.SyntaxError](err); ok && e.Hint != "" {
 		r.hintf("%s", e.Hint)
 	}

@@ -32,6 +32,9 @@ type options struct {
 	fanout          int
 	connectTimeout  time.Duration
 	rsh             string // "": gorun's own ssh
+	sshPort         int    // 0: ssh_config's
+	sshConfig       string // "": the usual files
+	retryHosts      time.Duration
 
 	settings []envsync.Setting // -x, -env and -genv as typed
 	envAll   bool
@@ -184,6 +187,22 @@ func (o *options) whereFlags() group {
 			words: "--accept-new-host-keys", value: yes(&o.acceptNew), key: "ssh.accept-new-host-keys", guarded: true,
 			text: `Trust hosts whose keys are not in the known_hosts files, and add them. A key that
 				has changed is an error nevertheless.`,
+		},
+		{
+			words: "--retry-hosts", arg: "TIME", value: value(&o.retryHosts, positive), key: "ssh.retry-hosts",
+			text: `Try for so long to reach hosts that may be coming up: those that refuse a connection,
+				do not answer, or whose names are not known yet, and those behind such a jump host.
+				Each try may take --connect-timeout. A wrong key or a host key that is not known
+				is no reason to wait. Without this flag a refusing host is tried for some seconds.`,
+		},
+		{
+			words: "--ssh-port", arg: "N", value: value(&o.sshPort, port), key: "ssh.port",
+			text: `Port of the hosts' ssh servers, unless -hostfile or -H names another. As with ssh,
+				the flag counts more than ~/.ssh/config.`,
+		},
+		{
+			words: "--ssh-config", arg: "FILE", value: value(&o.sshConfig, text), complete: aFile, key: "ssh.config", guarded: true,
+			text: `Read this file instead of ~/.ssh/config and /etc/ssh/ssh_config; none reads nothing.`,
 		},
 		{
 			words: "--rsh", arg: "COMMAND", value: value(&o.rsh, rshCommand), key: "ssh.rsh", guarded: true,
@@ -451,6 +470,17 @@ func (o *options) take(uses []use) error {
 		}
 	}
 	return nil
+}
+
+// sshFiles are the ssh_config files that --ssh-config asks for, nil for the usual ones.
+func (o *options) sshFiles() []string {
+	switch o.sshConfig {
+	case "":
+		return nil
+	case "none":
+		return []string{}
+	}
+	return []string{o.sshConfig}
 }
 
 // here reports whether name, which has no slash, is a file in the working directory.

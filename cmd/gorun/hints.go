@@ -48,7 +48,7 @@ func hostHint(f launcher.HostFailure) (kind, hint string) {
 		return "name", "is the name right? getent hosts " + shellQuote(e.Name)
 	}
 	if errors.Is(f.Err, syscall.ECONNREFUSED) {
-		return "refused", "does sshd run there, on that port? another port goes into the hostfile as port=N"
+		return "refused", "does sshd run there, on that port? another port is --ssh-port N, or port=N in the hostfile; hosts that are coming up: --retry-hosts TIME"
 	}
 	if e, ok := errors.AsType[*transport.DroppedError](f.Err); ok {
 		if e.NotSSH() {
@@ -99,6 +99,8 @@ func hostKeyHint(host string, e *transport.HostKeyError) string {
 func authHint(f launcher.HostFailure, e *transport.AuthError) string {
 	keys := e.Methods == nil || slices.Contains(e.Methods, "publickey")
 	switch {
+	case !e.Partial && otherLogin(f.Err, e) != "":
+		return fmt.Sprintf("gorun itself logs in with keys only; ssh may know better, by %s: --rsh 'ssh -o BatchMode=yes {host}'", otherLogin(f.Err, e))
 	case e.Partial:
 		return "gorun logs in with keys only; a second factor must be lifted for these hosts"
 	case !keys:
@@ -113,6 +115,25 @@ func authHint(f launcher.HostFailure, e *transport.AuthError) string {
 		return "ssh-add adds a key to ssh-agent; IdentityFile in ~/.ssh/config names another file"
 	}
 	return fmt.Sprintf("ssh-copy-id puts a key there, as in: ssh-copy-id %s%s", portFlag(f.Err), shellQuote(e.User+"@"+f.Host))
+}
+
+// otherLogin names a way to log in that gorun has not got and that the server offers or
+// ssh_config asks for; "" if there is none.
+func otherLogin(err error, e *transport.AuthError) string {
+	for _, m := range e.Methods {
+		if m == "hostbased" || strings.HasPrefix(m, "gssapi") {
+			return m
+		}
+	}
+	if h, ok := errors.AsType[*transport.HostError](err); ok {
+		for _, u := range h.Unused {
+			switch name, _, _ := strings.Cut(u, " "); name {
+			case "HostbasedAuthentication", "PKCS11Provider":
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // exposed returns the file of the first key that was not offered because others may read it.

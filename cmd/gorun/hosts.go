@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"slices"
 
@@ -14,6 +15,9 @@ func readHosts(o options, env environment) ([]hostfile.Host, error) {
 	hosts, err := chosenHosts(o, env)
 	if err != nil || o.rsh == "" {
 		return hosts, err
+	}
+	for i := range hosts {
+		hosts[i].Port = cmp.Or(hosts[i].Port, o.sshPort)
 	}
 	if err := transport.CheckRsh(o.rsh, hosts...); err != nil {
 		return nil, &usageError{"--rsh: " + err.Error(), []string{"{user} and {port} stand for what the hostfile says, as in --rsh 'ssh -p {port} {user}@{host}'"}}

@@ -39,7 +39,7 @@ func TestPeersFlagsGetAnAnswer(t *testing.T) {
 		"rendezvous": {"--rdzv-backend --rdzv_endpoint --master-addr --master_port --node_rank --standalone", "MASTER_ADDR"},
 		"horovod":    {"--network-interface --network-interfaces", "--interface"},
 		"ssh":        {"--rmk -launcher-exec", "~/.ssh/config"},
-		"ssh-port":   {"-p --ssh-port --ssh_port", "port=N"},
+		"ssh-port":   {"-p --port", "--ssh-port N"},
 		"partition":  {"-p --partition -C -A", "no scheduler"},
 		"modules":    {"-m --module", "python3 -m MODULE"},
 		"time-limit": {"-t --time -t10 -t1:30:00", "--timeout"},

@@ -197,6 +197,24 @@ func TestErrors(t *testing.T) {
 			}).Err})}},
 			125, []string{`gpu1, behind jump host b: ssh me@b:22: host key of "b" is not the one in /h/known_hosts:3: the host shows  ; nothing was started`}, "if b was reinstalled: ssh-keygen -R b",
 		},
+		"other-logins": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{User: "me", Methods: []string{"publickey", "gssapi-with-mic"}})}},
+			125, nil, "by gssapi-with-mic: --rsh 'ssh -o BatchMode=yes {host}'",
+		},
+		"hostbased-only": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{User: "me", Methods: []string{"hostbased"}})}},
+			125, nil, "by hostbased: --rsh",
+		},
+		"hostbased-by-config": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{{Host: "a", Err: &transport.HostError{
+				Host: "a", Unused: []string{"HostbasedAuthentication (/etc/ssh/ssh_config:3)"}, Err: &transport.AuthError{User: "me", Methods: []string{"publickey"}},
+			}}}},
+			125, nil, "by HostbasedAuthentication: --rsh",
+		},
+		"too-few-files": {
+			&transport.FilesError{Hosts: 100, Need: 128, Limit: 64},
+			125, []string{"connections to 100 hosts need about 128 open files here, and 64 is the limit"}, "ulimit -n 256",
+		},
 		"unknown-name": {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("gpux", &net.DNSError{Err: "no such host", Name: "gpux"})}},
 			125, nil, "getent hosts gpux",

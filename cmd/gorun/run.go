@@ -267,6 +267,7 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 		Stdin: o.stdin, Pty: o.pty, Tag: o.tag, Stamp: o.stamp, OutputDir: absolutePattern(dir, o.outputDir),
 		Timeout: o.timeout, Grace: o.grace, ConnectTimeout: o.connectTimeout, LostAfter: o.lostAfter,
 		Fanout: o.fanout, KeepGoing: o.keepGoing, AcceptNewHostKeys: o.acceptNew, Rsh: o.rsh,
+		SSHPort: o.sshPort, SSHConfig: o.sshFiles(), RetryHosts: o.retryHosts,
 		ShowLayout: o.layout, Fold: o.fold,
 	}, err
 }

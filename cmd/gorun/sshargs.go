@@ -62,6 +62,8 @@ func sshMeaning(letter, value string) ([]use, error) {
 		return nil, inConfig("User " + value)
 	case "i":
 		return nil, inConfig("IdentityFile " + value)
+	case "F":
+		return []use{{name: "ssh-config", value: value}}, nil
 	case "J":
 		return nil, inConfig("ProxyJump " + value)
 	}

@@ -160,6 +160,10 @@ func (o *options) checkTogether() error {
 		return &usageError{"-genvall and -genvnone contradict each other", nil}
 	case o.quiet && o.verbose:
 		return &usageError{"-q and -v contradict each other", nil}
+	case o.rsh != "" && o.sshConfig != "":
+		return &usageError{"--ssh-config is for gorun's own ssh, and --rsh is used instead", []string{"an ssh client takes it as -F: --rsh 'ssh -F FILE {host}'"}}
+	case o.rsh != "" && o.retryHosts != 0:
+		return &usageError{"--retry-hosts is for gorun's own ssh, and --rsh is used instead", nil}
 	case o.dryRun && o.result != "":
 		return &usageError{"--result and --dry-run exclude each other", []string{"a dry run has no result"}}
 	case o.dryRun && o.events != "":

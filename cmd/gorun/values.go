@@ -133,6 +133,15 @@ func count(s string) (int, error) {
 }
 
 // mostRanks is where a number of ranks is a slip of the pen whatever the hosts offer.
+// port is one of an ssh server.
+func port(s string) (int, error) {
+	n, err := count(s)
+	if err == nil && n > 65535 {
+		err = &usageError{fmt.Sprintf("%d is no port", n), nil}
+	}
+	return n, err
+}
+
 const mostRanks = 1_000_000
 
 // ranks is a number of ranks.

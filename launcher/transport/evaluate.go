@@ -125,7 +125,7 @@ func (e *evaluation) take(d *directive, b block) {
 		return
 	case k.usage == barring && arg != "none" && arg != "no":
 		e.object(d.errorf("%s is not supported", k.name))
-	case k.usage == lacking && arg != "none" && arg != "no" && arg != "yes" && arg != "any":
+	case k.usage == lacking && arg != "none" && arg != "no":
 		e.unused = append(e.unused, fmt.Sprintf("%s (%s:%d)", k.name, d.file, d.line))
 	}
 	e.values[slot] = d

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -133,6 +134,7 @@ type jump struct {
 	conn *sshConn
 	err  *JumpError
 	gone chan struct{} // closed when the connection has ended
+	over time.Time     // when err was set
 }
 
 func newJumps(d *Dialer) *jumps {
@@ -162,11 +164,15 @@ func (js *jumps) through(hops []hostfile.Host) *jump {
 	return j
 }
 
-// broken reports whether the connection was there, and is no more.
+// shared is how long the failure of a jump host is that of all who ask.
+const shared = time.Second
+
+// broken reports whether the connection was there, and is no more, or could not be made
+// some time ago.
 func (j *jump) broken() bool {
 	select {
 	case <-j.gone:
-		return j.conn != nil
+		return j.conn != nil || time.Since(j.over) > shared
 	default:
 		return false
 	}
@@ -178,7 +184,7 @@ func (js *jumps) connect(j *jump, hops []hostfile.Host) {
 	last := hops[len(hops)-1]
 	conn, err := js.reach(last, hops[:len(hops)-1])
 	if err != nil {
-		j.err = &JumpError{Host: last.Name, Err: err}
+		j.err, j.over = &JumpError{Host: last.Name, Err: err}, time.Now()
 		close(j.done)
 		return
 	}

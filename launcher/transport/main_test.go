@@ -28,6 +28,11 @@ func TestMain(m *testing.M) {
 			standIn(os.Args[2:])
 		case "vanish":
 			vanish()
+		case "room":
+			if err := room(); err != nil {
+				fmt.Println(err)
+			}
+			os.Exit(0)
 		case "compare":
 			seed, _ := strconv.ParseUint(os.Args[3], 10, 64)
 			n, _ := strconv.Atoi(os.Args[4])
