@@ -1,6 +1,7 @@
 package envsync
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 )
@@ -93,21 +94,44 @@ func inName(c byte) bool {
 // Hidden reports whether the value of name is a secret that no text of gorun's shows.
 func Hidden(name string) bool {
 	name = strings.ToUpper(name)
-	for _, part := range []string{"TOKEN", "PASSWORD", "SECRET", "CREDENTIAL"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
+	return slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(name, w) }) || endsAsKey(name)
+}
+
+// secretWords are what names of secrets have in them.
+var secretWords = []string{"TOKEN", "PASSWORD", "SECRET", "CREDENTIAL"}
+
+// endsAsKey reports whether name, in upper case, ends as names of secrets do.
+func endsAsKey(name string) bool {
 	return strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_PAT")
 }
 
 // Conceal returns text, in which a mistake may have put a secret's name and value
 // together in any way, without what follows the first such name and a mark behind it.
+// The time that takes is in proportion to the text, which may be a whole file.
 func Conceal(text string) string {
-	for i := range len(text) {
-		before := text[:i]
-		if !inName(text[i]) && i+1 < len(text) && (Hidden(before) || Hidden(secretName(before))) {
+	name := []byte(text) // in upper case, as a variable would be
+	for i, c := range name {
+		switch {
+		case 'a' <= c && c <= 'z':
+			name[i] = c - 'a' + 'A'
+		case c == '-':
+			name[i] = '_'
+		}
+	}
+	word := len(text) // where the first of secretWords ends
+	for _, w := range secretWords {
+		if i := bytes.Index(name, []byte(w)); i >= 0 {
+			word = min(word, i+len(w))
+		}
+	}
+	start := len(text) - len(strings.TrimLeft(text, "- \t"))
+	end := start // of the name, without dashes and blanks behind it
+	for i := start; i+1 < len(text); i++ {
+		if !inName(text[i]) && (i >= word || endsAsKey(string(name[max(start, end-4):end]))) {
 			return text[:i+1] + hidden
+		}
+		if !strings.ContainsRune("- \t", rune(text[i])) {
+			end = i + 1
 		}
 	}
 	return text

@@ -48,6 +48,9 @@ type entry struct {
 // then read one key at a time. The error is a *usageError.
 func readTOML(file string, data []byte) ([]entry, error) {
 	text := strings.TrimPrefix(string(data), "\ufeff")
+	if line := tooDeep(text); line > 0 {
+		return nil, place{file, line, 1}.errorf("more than %d brackets in one another, or dots in a key", maxDepth)
+	}
 	var whole map[string]any
 	if _, err := toml.Decode(text, &whole); err != nil {
 		return nil, syntaxError(file, text, err)
@@ -152,6 +155,24 @@ func (r *tomlReader) add(path []string, m map[string]any, at place) {
 	}
 }
 
+// maxDepth is how many tables or lists may stand in one another. Package toml takes time
+// with the square of that, and worse: minutes for a file of some KiB.
+const maxDepth = 100
+
+// tooDeep returns the line of the statement, from 1, in which more than that do; 0: none.
+// The text need not be TOML.
+func tooDeep(text string) int {
+	for line := 1; text != ""; {
+		n, deepest := statementLen(text)
+		if deepest > maxDepth {
+			return line
+		}
+		line += strings.Count(text[:n], "\n")
+		text = text[n:]
+	}
+	return 0
+}
+
 // A statement is a header of a TOML text, or a key with its value.
 type statement struct {
 	text string
@@ -164,7 +185,7 @@ func (s statement) header() bool { return strings.HasPrefix(strings.TrimLeft(s.t
 func cutStatements(text string) []statement {
 	var all []statement
 	for line := 1; text != ""; {
-		n := statementLen(text)
+		n, _ := statementLen(text)
 		s := text[:n]
 		if first := strings.TrimLeft(s, " \t"); strings.Trim(first, "\r\n") != "" && first[0] != '#' {
 			all = append(all, statement{s, place{line: line, col: 1 + len(s) - len(first)}})
@@ -176,20 +197,22 @@ func cutStatements(text string) []statement {
 }
 
 // statementLen is the length of the statement that text begins with, and its newline.
-// Brackets and strings may hold newlines.
-func statementLen(text string) int {
-	depth := 0
+// Brackets and strings may hold newlines. Its deepest place has so many brackets around
+// it, or dots before it in its key.
+func statementLen(text string) (n, deepest int) {
+	depth, dots := 0, 0
 	for i := 0; i < len(text); {
 		switch text[i] {
 		case '\n':
 			if depth == 0 {
-				return i + 1
+				return i + 1, deepest
 			}
+			dots = 0
 			i++
 		case '#':
 			n := strings.IndexByte(text[i:], '\n')
 			if n < 0 {
-				return len(text)
+				return len(text), deepest
 			}
 			i += n
 		case '"', '\'':
@@ -200,11 +223,18 @@ func statementLen(text string) int {
 		case ']', '}':
 			depth--
 			i++
+		case '.':
+			dots++
+			i++
+		case ',', '=':
+			dots = 0
+			i++
 		default:
 			i++
 		}
+		deepest = max(deepest, depth+dots)
 	}
-	return len(text)
+	return len(text), deepest
 }
 
 // stringLen is the length of the TOML string that s begins with, quotes counted.

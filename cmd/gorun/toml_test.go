@@ -95,6 +95,27 @@ func TestTOMLSyntaxErrors(t *testing.T) {
 	}
 }
 
+// TestDeepTOML: a file that package toml would take hours for is refused at once.
+func TestDeepTOML(t *testing.T) {
+	const n = 100_000
+	for name, tt := range map[string]struct{ text, want string }{
+		"lists":   {"\nx = " + strings.Repeat("[", n), "f:2:1: "},
+		"tables":  {"a = 1\nx = " + strings.Repeat("{a=", n), "f:2:1: "},
+		"key":     {"a" + strings.Repeat(".a", n) + " = 1", "f:1:1: "},
+		"header":  {"[a" + strings.Repeat(".a", n) + "]\nx = 1", "f:1:1: "},
+		"comment": {"# " + strings.Repeat("[", n) + "\nx = \"" + strings.Repeat("{.", n) + "\"\n", ""},
+		"floats":  {"x = [" + strings.Repeat("0.5, ", n) + "]", ""},
+		"no-toml": {strings.Repeat("<", n), "f:1:1: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			switch _, err := readTOML("f", []byte(tt.text)); {
+			case tt.want == "" && err != nil, tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)):
+				t.Errorf("got %v; want %q", err, tt.want)
+			}
+		})
+	}
+}
+
 // FuzzReadTOML checks that whatever is TOML is taken apart without loss, and the rest
 // refused with its place.
 func FuzzReadTOML(f *testing.F) {
