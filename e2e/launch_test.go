@@ -361,6 +361,16 @@ func TestPublicAddress(t *testing.T) {
 	}
 }
 
+func TestSSHPort(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 1)
+	e := gorun(t, []string{"--ssh-port", "22", "-H", nodes[0], "hostname"})
+	if e.want(t, 0); e.stdout != nodes[0]+"\n" {
+		t.Errorf("got %q; want the host's name", e.stdout)
+	}
+	gorun(t, []string{"--mca", "plm_rsh_args", "-q -p 23", "-H", nodes[0], "--connect-timeout", "1", "true"}).want(t, 125, ":23", "refused")
+}
+
 func TestRanges(t *testing.T) {
 	t.Parallel()
 	need(t)

@@ -256,7 +256,7 @@ func excluded(u use) []string {
 	var others []string
 	for _, pair := range [][2]string{
 		{"output-dir", "tag-output"}, {"output-dir", "timestamp-output"}, {"dry-run", "result"}, {"dry-run", "events"},
-		{"oversubscribe", "nooversubscribe"}, {"genvall", "genvnone"}, {"quiet", "verbose"}, {"app", "np"}, {"rsh", "ssh-config"}, {"rsh", "retry-hosts"},
+		{"oversubscribe", "nooversubscribe"}, {"genvall", "genvnone"}, {"quiet", "verbose"}, {"app", "np"}, {"rsh", "ssh-config"}, {"rsh", "ssh-port"}, {"rsh", "retry-hosts"},
 	} {
 		switch u.name {
 		case pair[0]:

@@ -20,9 +20,10 @@ Usage: gorun clean [-hostfile FILE] [-H LIST] [--exclude LIST]
   gorun clean                     this machine only
   gorun clean -hostfile hosts     this machine and every host of the file
 
-It also takes --connect-timeout, --fanout, --accept-new-host-keys, --rsh and -v,
-as gorun itself does. Not while a job runs there: its ranks could no longer use
-$GORUN_EXE, and if its agent were killed, gorun could not clean up after it.
+It also takes --connect-timeout, --fanout, --accept-new-host-keys, --ssh-port,
+--ssh-config, --rsh, --config and -v, as gorun itself does. Not while a job runs
+there: its ranks could no longer use $GORUN_EXE, and if its agent were killed,
+gorun could not clean up after it.
 `
 
 // version is set by the linker for a release: -ldflags "-X main.version=v1.2.3".

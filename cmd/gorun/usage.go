@@ -160,6 +160,8 @@ func (o *options) checkTogether() error {
 		return &usageError{"-genvall and -genvnone contradict each other", nil}
 	case o.quiet && o.verbose:
 		return &usageError{"-q and -v contradict each other", nil}
+	case o.rsh != "" && o.sshPort != 0:
+		return &usageError{"--ssh-port is for gorun's own ssh, and --rsh is used instead", []string{fmt.Sprintf("an ssh client takes it as -p: --rsh 'ssh -p %d {host}'", o.sshPort)}}
 	case o.rsh != "" && o.sshConfig != "":
 		return &usageError{"--ssh-config is for gorun's own ssh, and --rsh is used instead", []string{"an ssh client takes it as -F: --rsh 'ssh -F FILE {host}'"}}
 	case o.rsh != "" && o.retryHosts != 0:

@@ -132,7 +132,6 @@ func count(s string) (int, error) {
 	return n, nil
 }
 
-// mostRanks is where a number of ranks is a slip of the pen whatever the hosts offer.
 // port is one of an ssh server.
 func port(s string) (int, error) {
 	n, err := count(s)
@@ -142,6 +141,7 @@ func port(s string) (int, error) {
 	return n, err
 }
 
+// mostRanks is where a number of ranks is a slip of the pen whatever the hosts offer.
 const mostRanks = 1_000_000
 
 // ranks is a number of ranks.
