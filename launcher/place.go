@@ -3,6 +3,7 @@ package launcher
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 )
 
@@ -67,7 +68,10 @@ const (
 // they do not fit, a *CountError when it cannot be told how many there are, and is a
 // pure function.
 func (j Job) Place(offers []Offer) (Layout, error) {
-	p := placer{job: j, offers: offers, layout: Layout{Count: make([]int, len(offers))}}
+	p := placer{job: j, offers: offers, at: map[string]int{}, layout: Layout{Count: make([]int, len(offers))}}
+	for h, o := range offers {
+		p.at[o.Name] = h
+	}
 	for i := range j.Apps {
 		if err := p.place(i); err != nil {
 			return Layout{}, err
@@ -80,13 +84,15 @@ func (j Job) Place(offers []Offer) (Layout, error) {
 type placer struct {
 	job    Job
 	offers []Offer
+	at     map[string]int // offers by name
 	layout Layout
 }
 
 // place lays out the ranks of program i on what the ones before it have left.
 func (p *placer) place(i int) error {
 	app := p.job.Apps[i]
-	room, limit := p.room(app)
+	hosts, own := p.hosts(app)
+	room, limit := p.room(hosts, own)
 	need := app.NP
 	if need == 0 {
 		if len(p.job.Apps) > 1 && p.job.PerHost == 0 && len(app.Hosts) == 0 {
@@ -95,54 +101,65 @@ func (p *placer) place(i int) error {
 		need = sum(room)
 	}
 	if need == 0 || need > MaxRanks-p.layout.Size() {
-		return p.slotsError(i, need, limit)
+		return p.slotsError(i, need, hosts, limit)
 	}
 	count, left := p.fill(need, room, limit)
-	for h, n := range count {
-		if left > 0 || n > limit[h] {
-			return p.slotsError(i, need, limit)
-		}
+	over := left > 0
+	for k, n := range count {
+		over = over || n > limit[k]
 	}
-	p.number(i, count)
+	if over {
+		return p.slotsError(i, need, hosts, limit)
+	}
+	p.number(i, hosts, count)
 	return nil
 }
 
-// room is how many ranks of app each host is to get, and how many it may get at most.
-func (p *placer) room(app App) (room, limit []int) {
-	room, limit = make([]int, len(p.offers)), make([]int, len(p.offers))
-	slots := app.slots()
-	for h, o := range p.offers {
-		own := slots(o.Name)
-		if own == 0 || o.Slots == 0 {
+// hosts are those that app may use, in their order, and how many slots of each are for
+// it as far as its own list says.
+func (p *placer) hosts(app App) (hosts, own []int) {
+	slots := map[int]int{}
+	for _, x := range app.Hosts {
+		if h, ok := p.at[x.Name]; ok {
+			slots[h] = x.Slots
+		}
+	}
+	if len(app.Hosts) > 0 {
+		hosts = slices.Sorted(maps.Keys(slots))
+	} else {
+		for h := range p.offers {
+			hosts = append(hosts, h)
+		}
+	}
+	for _, h := range hosts {
+		n, listed := slots[h]
+		if !listed || n < 0 { // the host alone knows them
+			n = MaxRanks + 1
+		}
+		own = append(own, n)
+	}
+	return hosts, own
+}
+
+// room is how many ranks of a program with these hosts each is to get, and how many it
+// may get at most.
+func (p *placer) room(hosts, own []int) (room, limit []int) {
+	room, limit = make([]int, len(hosts)), make([]int, len(hosts))
+	for k, h := range hosts {
+		o := p.offers[h]
+		if own[k] == 0 || o.Slots == 0 {
 			continue
 		}
 		free, most := min(o.Slots, MaxRanks+1)-p.layout.Count[h], p.job.limit(o)-p.layout.Count[h]
 		if !p.job.Oversubscribe {
-			most = min(most, own)
+			most = min(most, own[k])
 		}
-		room[h], limit[h] = max(min(free, own), 0), max(most, 0)
+		room[k], limit[k] = max(min(free, own[k]), 0), max(most, 0)
 		if p.job.PerHost > 0 {
-			room[h] = min(p.job.PerHost, MaxRanks+1)
+			room[k] = min(p.job.PerHost, MaxRanks+1)
 		}
 	}
 	return room, limit
-}
-
-// slots says how many slots of a host are for the program, as far as its own list says.
-func (a App) slots() func(host string) int {
-	own := map[string]int{}
-	for _, h := range a.Hosts {
-		own[h.Name] = h.Slots
-		if h.Slots < 0 { // the host alone knows them
-			own[h.Name] = MaxRanks + 1
-		}
-	}
-	return func(host string) int {
-		if len(own) == 0 {
-			return MaxRanks + 1
-		}
-		return own[host]
-	}
 }
 
 // limit is the most ranks that o may get in this job.
@@ -215,26 +232,31 @@ func inTurn(times []int) iter.Seq[int] {
 	}
 }
 
-// number gives the ranks of program i, so many on each host, their numbers.
-func (p *placer) number(i int, count []int) {
-	add := func(h int) {
+// number gives the ranks of program i, so many on each of these hosts, their numbers.
+func (p *placer) number(i int, hosts, count []int) {
+	add := func(k int) {
+		h := hosts[k]
 		p.layout.Ranks = append(p.layout.Ranks, Place{Host: h, Local: p.layout.Count[h], App: i})
 		p.layout.Count[h]++
 	}
 	if cmp.Or(p.job.RankBy, p.job.MapBy) == ByNode {
-		for h := range inTurn(count) {
-			add(h)
+		for k := range inTurn(count) {
+			add(k)
 		}
 		return
 	}
-	for h, n := range count {
+	for k, n := range count {
 		for range n {
-			add(h)
+			add(k)
 		}
 	}
 }
 
-func (p *placer) slotsError(i, need int, limit []int) error {
+func (p *placer) slotsError(i, need int, hosts, limits []int) error {
+	limit := make([]int, len(p.offers))
+	for k, h := range hosts {
+		limit[h] = limits[k]
+	}
 	e := &SlotsError{Need: need, PerHost: p.job.PerHost}
 	if len(p.job.Apps) > 1 {
 		e.Program = p.job.Apps[i].Args[0]

@@ -30,12 +30,13 @@ type staging struct {
 	layout Layout
 	nodes  []int // by host
 	site   site
-	have   []*wire.Have // by host: its answer
-	got    []int64      // by host: bytes that it has received
-	ready  []bool       // by host: it has everything
-	told   time.Time    // when the user was told last, or sending began
-	waits  int          // answers to come
-	leader []int        // by host: whose directory it shares; -1: nobody's
+	have   []*wire.Have  // by host: its answer
+	got    []int64       // by host: bytes that it has received
+	ready  []bool        // by host: it has everything
+	told   time.Time     // when the user was told last, or sending began
+	waits  int           // answers to come
+	leader []int         // by host: whose directory it shares; -1: nobody's
+	shares map[int][]int // by host: those that share its directory, once it is known who does
 }
 
 // readFiles begins to read the job's files, aside: the hosts are dialled meanwhile.
@@ -192,8 +193,13 @@ func (s *staging) compare() {
 func (s *staging) route() {
 	var takers []int
 	var most int64
+	s.shares = map[int][]int{}
 	for i, have := range s.have {
-		if have == nil || s.leader[i] >= 0 {
+		if have == nil {
+			continue
+		}
+		if l := s.leader[i]; l >= 0 {
+			s.shares[l] = append(s.shares[l], i)
 			continue
 		}
 		if len(have.Missing) == 0 {
@@ -274,10 +280,8 @@ func (s *staging) staged(h *host, st *wire.Staged) {
 		s.r.step(event{unstaged: []PrepareFailure{{Host: h.spec.Name, Rank: -1, Code: codeOurs, Text: st.Text, Files: true}}})
 		return
 	}
-	for i, l := range s.leader {
-		if l == h.index && s.have[i] != nil {
-			s.fetch(i, -1)
-		}
+	for _, i := range s.shares[h.index] {
+		s.fetch(i, -1)
 	}
 	s.ready[h.index] = true
 	s.r.step(event{host: h.index, staged: true})

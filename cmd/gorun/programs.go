@@ -184,12 +184,13 @@ func (o *options) readAllHosts(env environment) (hosts []hostfile.Host, lists []
 	if hosts, err = namedHosts(whole, env); err != nil {
 		return nil, nil, err
 	}
+	narrow := hostfile.Filters(hosts)
 	for i, p := range parts {
 		switch {
 		case p.hosts == "":
 			continue
 		case hosts != nil:
-			lists[i], err = hostfile.Filter(hosts, p.hosts)
+			lists[i], err = narrow(p.hosts)
 		default:
 			lists[i], err = namedHosts(options{hosts: p.hosts, ppn: o.ppn}, env)
 		}
