@@ -24,10 +24,11 @@ func (j Job) environment() (environment, []envsync.Note, error) {
 	if len(j.Apps) == 1 {
 		policy.Set = slices.Concat(policy.Set, j.Apps[0].Set)
 	}
-	job, notes, err := policy.Build()
+	job, common, err := policy.Build()
 	if err != nil {
 		return environment{}, nil, err
 	}
+	notes := slices.Clone(common)
 	env := environment{job: job, apps: make([][]envsync.Var, len(j.Apps)), digests: make([]string, len(j.Apps))}
 	for i, a := range j.Apps {
 		whole := job
@@ -38,7 +39,7 @@ func (j Job) environment() (environment, []envsync.Note, error) {
 				return environment{}, nil, err
 			}
 			env.apps[i] = beside(job, whole)
-			notes = append(notes, notesOf(a, beside(notes, more))...)
+			notes = append(notes, notesOf(a, beside(common, more))...)
 		}
 		if err := envsync.CheckSize(a.Args, texts(whole)); err != nil {
 			return environment{}, nil, err
