@@ -141,12 +141,6 @@ func (m *machine) emitStarted(i int, pids []int) {
 	if !m.listened {
 		return
 	}
-	if m.byHost == nil {
-		m.byHost = make([][]int, len(m.hosts))
-		for rank, p := range m.layout.Ranks {
-			m.byHost[p.Host] = append(m.byHost[p.Host], rank)
-		}
-	}
 	for n, rank := range m.byHost[i] {
 		e := Event{Rank: new(rank), LocalRank: new(m.layout.Ranks[rank].Local)}
 		if n < len(pids) {

@@ -103,6 +103,7 @@ type machine struct {
 	ended  int          // ranks that have ended
 	phase  phase
 	layout Layout
+	byHost [][]int // ranks of each host, once placed
 
 	grace        time.Duration
 	prepareLimit time.Duration // for every host to answer its plan
@@ -132,7 +133,6 @@ type machine struct {
 
 	listened bool    // somebody wants the events
 	events   []Event // since the last journal
-	byHost   [][]int // ranks of each host, for the events
 }
 
 type machineHost struct {
@@ -294,8 +294,9 @@ func (m *machine) hostFails(i int, err error) {
 // place takes the layout over. Hosts that got no rank are let go.
 func (m *machine) place(l Layout) []action {
 	m.layout = l
-	m.ranks = make([]RankResult, l.Size())
+	m.ranks, m.byHost = make([]RankResult, l.Size()), make([][]int, len(m.hosts))
 	for r, p := range l.Ranks {
+		m.byHost[p.Host] = append(m.byHost[p.Host], r)
 		m.ranks[r] = RankResult{Rank: r, App: p.App, Host: m.hosts[p.Host].name, State: StateWaiting}
 	}
 	var out []action
@@ -465,8 +466,8 @@ func (m *machine) loseRanks(host int) {
 	if !m.begun {
 		return
 	}
-	for r, p := range m.layout.Ranks {
-		if p.Host == host && m.ranks[r].State == StateWaiting {
+	for _, r := range m.byHost[host] {
+		if m.ranks[r].State == StateWaiting {
 			m.ranks[r].State = StateLost
 			m.ended++
 			m.emitEnded(m.ranks[r])

@@ -353,13 +353,11 @@ func (r *run) drop(h *host) {
 // forget ends stdin for the ranks of a host that reads it no more: it must not hold
 // up the others.
 func (r *run) forget(h *host) {
-	if r.stdin == nil {
+	if r.stdin == nil || r.planner == nil {
 		return
 	}
-	for rank, place := range r.m.layout.Ranks {
-		if place.Host == h.index {
-			r.stdin.forget(rank)
-		}
+	for _, rank := range r.planner.ranks[h.index] {
+		r.stdin.forget(rank)
 	}
 }
 
