@@ -254,9 +254,14 @@ func excluded(u use) []string {
 		return nil
 	}
 	var others []string
+	if kind, _, _ := strings.Cut(strings.ToLower(u.value), ":"); u.name == "bind-to" && kind != "core" && kind != "hwthread" {
+		others = append(others, "cpus-per-rank")
+	} else if u.name == "map-by" && kind == "ppr" {
+		others = append(others, "ppn")
+	}
 	for _, pair := range [][2]string{
-		{"output-dir", "tag-output"}, {"output-dir", "timestamp-output"}, {"dry-run", "result"}, {"dry-run", "events"},
-		{"oversubscribe", "nooversubscribe"}, {"genvall", "genvnone"}, {"quiet", "verbose"}, {"app", "np"}, {"rsh", "ssh-config"}, {"rsh", "ssh-port"}, {"rsh", "retry-hosts"},
+		{"output-dir", "tag-output"}, {"output-dir", "timestamp-output"}, {"output-dir", "fold"}, {"dry-run", "result"}, {"dry-run", "events"},
+		{"map-by", "bynode"}, {"map-by", "byslot"}, {"bynode", "byslot"}, {"oversubscribe", "nooversubscribe"}, {"genvall", "genvnone"}, {"quiet", "verbose"}, {"app", "np"}, {"rsh", "ssh-config"}, {"rsh", "ssh-port"}, {"rsh", "retry-hosts"},
 	} {
 		switch u.name {
 		case pair[0]:

@@ -238,6 +238,12 @@ func TestWinning(t *testing.T) {
 		"excluded":       {[][]use{{u("tag-output", "true"), u("np", "1")}, {u("output-dir", "d")}}, "np=1 output-dir=d"},
 		"excluded-other": {[][]use{{u("output-dir", "d")}, {u("tag-output", "true")}}, "tag-output=true"},
 		"not-excluded":   {[][]use{{u("output-dir", "d")}, {u("tag-output", "false")}}, "output-dir=d tag-output=false"},
+		"fold":           {[][]use{{u("fold", "true")}, {u("output-dir", "d")}}, "output-dir=d"},
+		"mapping":        {[][]use{{u("map-by", "node")}, {u("byslot", "true")}}, "byslot=true"},
+		"each-host":      {[][]use{{u("ppn", "2")}, {u("map-by", "PPR:1:node")}}, "map-by=PPR:1:node"},
+		"ppn-and-node":   {[][]use{{u("ppn", "2")}, {u("map-by", "node")}}, "ppn=2 map-by=node"},
+		"unbound":        {[][]use{{u("cpus-per-rank", "2")}, {u("bind-to", "none")}}, "bind-to=none"},
+		"bound":          {[][]use{{u("cpus-per-rank", "2")}, {u("bind-to", "hwthread")}}, "cpus-per-rank=2 bind-to=hwthread"},
 		"same-layer":     {[][]use{{u("output-dir", "d"), u("tag-output", "true")}}, "output-dir=d tag-output=true"},
 		"dry-run":        {[][]use{{u("result", "r")}, {u("dry-run", "true")}}, "dry-run=true"},
 	}

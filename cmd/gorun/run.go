@@ -144,7 +144,11 @@ func (c *command) reportPID(where string) error {
 	case "+":
 		_, err = io.WriteString(c.stderr, line)
 	default:
-		if err = os.WriteFile(where, []byte(line), 0o666); err != nil {
+		write := func(where string, line []byte) error { return os.WriteFile(where, line, 0o666) }
+		if isStream(where) {
+			write = writeInto
+		}
+		if err = write(where, []byte(line)); err != nil {
 			err = &usageError{"--report-pid: " + err.Error(), nil}
 		}
 	}

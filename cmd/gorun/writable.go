@@ -16,6 +16,9 @@ func checkResult(path string) error {
 	if path == "" || isStream(path) {
 		return nil
 	}
+	if path == "-" { // for other flags it is no file, either
+		return &usageError{"--result -: names no file", []string{"--result /dev/stdout writes to the standard output"}}
+	}
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
