@@ -249,7 +249,7 @@ func (r *run) message(h *host, m wire.Message) {
 		return
 	case m.Prepared != nil:
 		r.nameTwins(m.Prepared.Failures)
-		if r.m.hosts[h.index].state == hostUp { // it tells that once
+		if s := r.m.hosts[h.index].state; s == hostUp || s == hostStaged { // it tells that once
 			r.bindings.take(h.spec.Name, m.Prepared, len(r.m.ranks))
 		}
 	case ofFiles(m):

@@ -28,7 +28,11 @@ func (f *fake) fetch() *wire.Fetch {
 func (f *fake) staged() {
 	f.send(wire.Message{Staged: &wire.Staged{}})
 	f.waitPlan()
-	f.send(wire.Message{Prepared: &wire.Prepared{}})
+	p := &wire.Prepared{}
+	if f.plan.Bind != nil {
+		f.ranks(func(rank int) { p.Bindings = append(p.Bindings, wire.Binding{Ranks: []int{rank}, CPUs: "1", Cores: "1"}) })
+	}
+	f.send(wire.Message{Prepared: p})
 	f.begin()
 	f.exitAll()
 	f.waitStop()
@@ -230,6 +234,21 @@ func TestStaging(t *testing.T) {
 				t.Errorf("got %q, %v; want %q", got, err, s.want)
 			}
 		})
+	}
+}
+
+// TestBindingsAfterFiles: what hosts say of their ranks' bindings counts then, too.
+func TestBindingsAfterFiles(t *testing.T) {
+	w := fileWorld(t, "all-there")
+	w.job.ReportBindings = true
+	res, err := w.run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range res.Ranks {
+		if r.CPUs != "1" {
+			t.Errorf("rank %d is bound to %q; want 1", r.Rank, r.CPUs)
+		}
 	}
 }
 
