@@ -23,7 +23,8 @@ import (
 // directory there. It does not change once it is read.
 type cargo struct {
 	files    []freight
-	programs []string // by app: the file that is its program; "": it is not sent
+	at       map[[2]string]int // their indices, by name and path
+	programs []string          // by app: the file that is its program; "": it is not sent
 	room     chan struct{}
 	sent     atomic.Int64 // bytes of content that left for hosts
 }
@@ -77,7 +78,7 @@ func loadCargo(job Job, dir string) (*cargo, error) {
 	if !job.ships() {
 		return nil, nil
 	}
-	c := &cargo{programs: make([]string, len(job.Apps)), room: make(chan struct{}, mostReads)}
+	c := &cargo{at: map[[2]string]int{}, programs: make([]string, len(job.Apps)), room: make(chan struct{}, mostReads)}
 	for i, a := range job.Apps {
 		if !job.Bcast {
 			break
@@ -190,15 +191,15 @@ func kindOf(m fs.FileMode) string {
 
 // put adds f, unless it is there already.
 func (c *cargo) put(f freight) error {
-	for i := range c.files {
-		if g := &c.files[i]; g.name == f.name && g.path == f.path {
-			g.needed = g.needed || f.needed
-			return nil
-		}
+	key := [2]string{f.name, f.path}
+	if i, ok := c.at[key]; ok {
+		c.files[i].needed = c.files[i].needed || f.needed
+		return nil
 	}
 	if len(c.files) == maxFreight {
 		return &fs.PathError{Path: f.path, Err: fmt.Errorf("more than %d files are to be sent; an archive of them is one file", maxFreight)}
 	}
+	c.at[key] = len(c.files)
 	c.files = append(c.files, f)
 	return nil
 }

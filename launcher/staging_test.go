@@ -30,7 +30,9 @@ func (f *fake) staged() {
 	f.waitPlan()
 	p := &wire.Prepared{}
 	if f.plan.Bind != nil {
-		f.ranks(func(rank int) { p.Bindings = append(p.Bindings, wire.Binding{Ranks: []int{rank}, CPUs: "1", Cores: "1"}) })
+		f.ranks(func(rank int) {
+			p.Bindings = append(p.Bindings, wire.Binding{Ranks: []int{rank}, CPUs: "1", Cores: "1"})
+		})
 	}
 	f.send(wire.Message{Prepared: p})
 	f.begin()
