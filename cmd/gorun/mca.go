@@ -19,7 +19,7 @@ type parameters struct {
 
 func (v *parameters) Set(s string) error {
 	name, value, _ := strings.Cut(s, "=")
-	if !isVariable("_" + name) {
+	if name == "" || !isVariable("_"+name) {
 		return &usageError{fmt.Sprintf("%q is not the name of a parameter", envsync.Conceal(name)), []string{"write " + v.flag + " NAME VALUE, as in " + v.flag + " btl_tcp_if_include eth0"}}
 	}
 	if old, ok := v.values[name]; ok {

@@ -100,6 +100,7 @@ func TestParameterSlips(t *testing.T) {
 		"contradiction":   {"--mca btl tcp --mca btl ^openib", "--mca: btl=tcp and btl='^openib' contradict each other", ""},
 		"with-a-flag":     {"-ppn 4 --mca rmaps_base_n_pernode 2", "-ppn=4 and --mca rmaps_base_n_pernode=2 contradict each other", ""},
 		"name":            {"--mca btl-tcp x", `--mca: "btl-tcp" is not the name of a parameter`, "--mca NAME VALUE"},
+		"no-name":         {"--mca =x", `--mca: "" is not the name of a parameter`, "--mca NAME VALUE"},
 		"switch":          {"--mca orte_tag_output maybe", `--mca orte_tag_output: "maybe" is neither true nor false`, ""},
 		"bad-value":       {"--mca rmaps_base_n_pernode many", `--mca rmaps_base_n_pernode: "many" is not a whole number`, ""},
 		"secret":          {"--mca my_key hunter2 --mca my_key hunter3", "--mca: my_key=<hidden> and my_key=<hidden> contradict each other", ""},
