@@ -302,3 +302,17 @@ func TestJumpCancelled(t *testing.T) {
 	}
 	d.Close()
 }
+
+func FuzzJump(f *testing.F) {
+	for _, s := range []string{"me@j:22,ssh://[fd00::1]:3/", "none", "a,,b", "u@v@[x", "ssh://u@h:1:2"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		hops, err := parseJump(text)
+		for _, h := range hops {
+			if err == nil && (h.Name == "" || strings.HasPrefix(h.Name, "-") || h.Port < 0 || h.Port > 65535) {
+				t.Errorf("%q is read as %+v", text, h)
+			}
+		}
+	})
+}
