@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"gorun/envsync"
 )
@@ -162,6 +164,8 @@ func (o *options) checkTogether() error {
 		return &usageError{"-q and -v contradict each other", nil}
 	case o.rsh != "" && o.sshPort != 0:
 		return &usageError{"--ssh-port is for gorun's own ssh, and --rsh is used instead", []string{fmt.Sprintf("an ssh client takes it as -p: --rsh 'ssh -p %d {host}'", o.sshPort)}}
+	case o.sshConfig != "" && o.sshConfig != "none" && !readable(o.sshConfig):
+		return &usageError{"--ssh-config " + shellQuote(o.sshConfig) + ": there is no such file that can be read", nil}
 	case o.rsh != "" && o.sshConfig != "":
 		return &usageError{"--ssh-config is for gorun's own ssh, and --rsh is used instead", []string{"an ssh client takes it as -F: --rsh 'ssh -F FILE {host}'"}}
 	case o.rsh != "" && o.retryHosts != 0:
@@ -222,4 +226,13 @@ func hintList(hint string) []string {
 		return nil
 	}
 	return []string{hint}
+}
+
+// readable reports whether a file can be opened for reading. It waits for no writer.
+func readable(name string) bool {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err == nil {
+		f.Close()
+	}
+	return err == nil
 }
