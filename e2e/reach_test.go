@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -211,4 +212,28 @@ func TestEveryAddressIsTried(t *testing.T) {
 	e := gorun(t, []string{"-H", nodes[0] + "-both", "hostname"})
 	e.want(t, 0)
 	e.wantWithin(t, soon)
+}
+
+// What a configuration says of some hosts is so there and nowhere else.
+func TestConfiguredHosts(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	config := fmt.Sprintf(`
+hosts = "%[1]s:2,%[2]s:2"
+[env]
+PLACE = "anywhere"
+WIDE = "everywhere"
+[[host]]
+match = "%[2]s"
+user = "rank"
+env = { PLACE = "there", NCCL_IB_HCA = "mlx5_1" }
+`, nodes[0], nodes[1])
+	e := gorun(t, sh([]string{"--config", write(t, shared(t), "gorun.toml", config)}, `echo $GORUN_NODE_RANK $WIDE $PLACE $NCCL_IB_HCA`), variable("NCCL_IB_HCA=mlx5_0"))
+	e.want(t, 0)
+	got := lines(e.stdout)
+	slices.Sort(got)
+	want := []string{"0 everywhere anywhere mlx5_0", "0 everywhere anywhere mlx5_0", "1 everywhere there mlx5_1", "1 everywhere there mlx5_1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q; want %q", got, want)
+	}
 }

@@ -36,6 +36,9 @@ func (r *run) place() {
 		r.note("info", "ranks are not numbered host by host: RANK is not GROUP_RANK * LOCAL_WORLD_SIZE + LOCAL_RANK")
 	}
 	r.planner = &planner{job: r.job, id: r.id, secret: r.secret, site: site, env: r.env, cargo: r.cargo}
+	for _, h := range r.hosts {
+		r.planner.hosts = append(r.planner.hosts, h.spec.Name)
+	}
 	r.planner.lay(layout)
 	if r.staging != nil {
 		r.staging.layout, r.staging.nodes, r.staging.site = layout, r.planner.node, site
@@ -87,7 +90,7 @@ func (r *run) decide() (Layout, site, error) {
 	for _, h := range r.hosts {
 		o, _ := offer(h.spec, h.hello)
 		offers = append(offers, o)
-		peers = append(peers, peer{h.spec.Name, h.hello, h.local()})
+		peers = append(peers, peer{h.spec.Name, h.hello, h.local(), lookup(r.env.hosts[h.spec.Name], "NCCL_SOCKET_IFNAME")})
 	}
 	layout, err := r.job.Place(offers)
 	if err == nil {

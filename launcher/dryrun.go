@@ -44,7 +44,8 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	}
 	p := &planner{job: job, id: strings.Repeat("0", 16), env: env}
 	p.lay(layout)
-	for range hosts {
+	for _, h := range hosts {
+		p.hosts = append(p.hosts, h.Name)
 		p.site.addrs, p.site.ports = append(p.site.addrs, decidedAtLaunch), append(p.site.ports, 1)
 	}
 	for _, n := range notes {
@@ -180,6 +181,12 @@ func printEnv(w io.Writer, p *planner) {
 	for i, vars := range p.env.apps {
 		if len(vars) > 0 {
 			fmt.Fprintf(w, "\nevery rank of %s:\n", p.job.Apps[i].text())
+			printVars(w, vars)
+		}
+	}
+	for h, name := range p.hosts {
+		if vars := p.env.hosts[name]; len(vars) > 0 && p.layout.Count[h] > 0 {
+			fmt.Fprintf(w, "\nevery rank on %s:\n", name)
 			printVars(w, vars)
 		}
 	}

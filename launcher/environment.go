@@ -3,6 +3,7 @@ package launcher
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gorun/envsync"
 )
@@ -11,8 +12,9 @@ import (
 // ranks of one App have beside it or instead.
 type environment struct {
 	job     []envsync.Var
-	apps    [][]envsync.Var // by App
-	digests []string        // by App, of both together
+	apps    [][]envsync.Var          // by App
+	digests []string                 // by App, of both together
+	hosts   map[string][]envsync.Var // by name, what a host's ranks get over the job map
 }
 
 // environment builds what the Job and its Apps ask for, and the account of it. It refuses,
@@ -46,10 +48,28 @@ func (j Job) environment() (environment, []envsync.Note, error) {
 		}
 		env.digests[i] = envsync.Digest(texts(whole))
 	}
+	env.hosts, err = j.hostEnvironments(job)
 	if !env.uniform() {
 		notes = append(notes, envsync.Note{Level: "warn", Text: "the programs get different NCCL settings; -genv NAME VALUE sets one for all of them"})
 	}
-	return env, notes, nil
+	return env, notes, err
+}
+
+// hostEnvironments is what each host's ranks get over job. What -x and -genv ask for is
+// for all hosts.
+func (j Job) hostEnvironments(job []envsync.Var) (map[string][]envsync.Var, error) {
+	asked := map[string]bool{}
+	for _, v := range job {
+		asked[v.Name] = strings.HasPrefix(v.Origin, "-")
+	}
+	hosts := map[string][]envsync.Var{}
+	for name, vars := range j.HostEnv {
+		if err := envsync.CheckSize(nil, texts(vars)); err != nil {
+			return nil, err
+		}
+		hosts[name] = slices.DeleteFunc(slices.Clone(vars), func(v envsync.Var) bool { return asked[v.Name] })
+	}
+	return hosts, nil
 }
 
 // uniform reports whether all ranks get the same NCCL settings.

@@ -50,10 +50,11 @@ type Job struct {
 	ReportBindings bool   // say what each rank is bound to
 
 	Env       envsync.Policy
-	Prefix    string // its bin comes first in the PATH of every rank, its lib in LD_LIBRARY_PATH; absolute; "": nothing
-	Dir       string // working directory of every rank whose App names none, unless it lacks what is sent; absolute
-	Backend   string // GORUN_BACKEND
-	Interface string // network interface whose address ranks use; "": chosen per host
+	HostEnv   map[string][]envsync.Var // what a host's ranks get beside Env and over it, but not over -x and -genv; by the host's name
+	Prefix    string                   // its bin comes first in the PATH of every rank, its lib in LD_LIBRARY_PATH; absolute; "": nothing
+	Dir       string                   // working directory of every rank whose App names none, unless it lacks what is sent; absolute
+	Backend   string                   // GORUN_BACKEND
+	Interface string                   // network interface whose address ranks use; "": chosen per host
 
 	Bcast   bool     // the programs of Apps are sent to the hosts
 	Preload []string // files and directories that are sent, too; as all names here they count from Dir

@@ -1,10 +1,12 @@
 package launcher
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
 	"path"
+	"slices"
 
 	"gorun/envsync"
 	"gorun/hostfile"
@@ -96,9 +98,10 @@ type site struct {
 
 // peer is one host as the choice of addresses sees it.
 type peer struct {
-	name  string
-	hello *wire.Hello
-	local bool // it is this machine, and SSH_CONNECTION there is of another connection
+	name   string
+	hello  *wire.Hello
+	local  bool   // it is this machine, and SSH_CONNECTION there is of another connection
+	ifname string // its own NCCL_SOCKET_IFNAME; "": that of all
 }
 
 // survey chooses every host's address. All hosts without a fitting one are named.
@@ -119,7 +122,7 @@ func survey(peers []peer, layout Layout, iface, spec string) (site, error) {
 		if p.local {
 			hello.SSHServer, hello.RouteAddr = "", routeTo(peers, i)
 		}
-		addr, err := hostAddr(hello, iface, spec)
+		addr, err := hostAddr(hello, iface, cmp.Or(p.ifname, spec))
 		if err != nil {
 			bad = append(bad, HostFailure{Host: p.name, Err: err})
 		}
@@ -155,6 +158,7 @@ func routeTo(peers []peer, self int) string {
 // planner makes the plan of each host; its fields are complete before the first. Of
 // nodes it counts the hosts that have ranks.
 type planner struct {
+	hosts  []string // their names
 	job    Job
 	id     string
 	secret []byte
@@ -183,7 +187,7 @@ func (p *planner) lay(l Layout) {
 func (p *planner) plan(h int) *wire.Plan {
 	plan := &wire.Plan{
 		JobID: p.id, Secret: p.secret, Size: p.layout.Size(), Nodes: len(p.nodes), Node: p.node[h],
-		Dir: wire.Bytes(p.job.Dir), Env: pairs(p.env.job), Window: p.window, Credit: streamCredit(p.layout.Size()),
+		Dir: wire.Bytes(p.job.Dir), Env: pairs(slices.Concat(p.env.job, p.env.hosts[p.hosts[h]])), Window: p.window, Credit: streamCredit(p.layout.Size()),
 		Prepend: bytesOf(prepended(p.job.Prefix)), HoldPort: p.node[h] == 0, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
 	}
 	for _, rank := range p.ranks[h] {

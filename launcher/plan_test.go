@@ -93,7 +93,7 @@ func peersOf(servers ...string) []peer {
 			own = "10.0.0.100"
 		}
 		hello := &wire.Hello{SSHServer: s, Port: 20000 + i, Interfaces: []wire.Interface{{Name: "eth0", Addrs: []string{own}}}}
-		out = append(out, peer{string(rune('a' + i)), hello, s == ""})
+		out = append(out, peer{name: string(rune('a' + i)), hello: hello, local: s == ""})
 	}
 	return out
 }
@@ -190,6 +190,7 @@ func outside(t *testing.T) string {
 func testPlanner() *planner {
 	env := []envsync.Var{{Name: "NCCL_DEBUG", Value: "INFO", Origin: "-x"}, {Name: "BIN", Value: "\xff\n", Origin: "-x"}}
 	p := &planner{
+		hosts: []string{"a", "b", "c"},
 		job: Job{
 			Apps: []App{{Args: []string{"/bin/a", "x y", "\xff"}}}, Dir: "/work dir", Prefix: "/opt/m p/", Backend: "cpu", Stdin: 2,
 			LostAfter: 30 * time.Second, Grace: 5 * time.Second,
@@ -270,5 +271,39 @@ func TestLookup(t *testing.T) {
 	vars := []envsync.Var{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}, {Name: "A", Value: "3"}}
 	if got := lookup(vars, "A") + lookup(vars, "B") + lookup(vars, "C"); got != "32" {
 		t.Errorf("got %q; want the later A, B, and nothing for C", got)
+	}
+}
+
+// What is so on one host comes behind the job map, for that host alone.
+func TestPlanOfHostsOwn(t *testing.T) {
+	p := testPlanner()
+	p.env.hosts = map[string][]envsync.Var{"c": {{Name: "NCCL_IB_HCA", Value: "mlx5_1", Origin: "gorun.toml:3"}}}
+	for h, want := range map[int]string{0: "NCCL_DEBUG=INFO,BIN=\xff\n", 2: "NCCL_DEBUG=INFO,BIN=\xff\n,NCCL_IB_HCA=mlx5_1"} {
+		var got []string
+		for _, v := range p.plan(h).Env {
+			got = append(got, string(v))
+		}
+		if s := strings.Join(got, ","); s != want {
+			t.Errorf("host %d: got %q; want %q", h, s, want)
+		}
+	}
+}
+
+func TestHostEnvironments(t *testing.T) {
+	job := Job{
+		Apps:    []App{{Args: []string{"a"}}},
+		Env:     envsync.Policy{Environ: []string{"NCCL_IB_HCA=here"}, Config: []envsync.Setting{{Flag: "f:1", Text: "B=file"}}, Set: []envsync.Setting{{Flag: "-x", Text: "C=asked"}}},
+		HostEnv: map[string][]envsync.Var{"h": {{Name: "NCCL_IB_HCA", Value: "1", Origin: "f:2"}, {Name: "B", Value: "2", Origin: "f:3"}, {Name: "C", Value: "3", Origin: "f:4"}}},
+	}
+	env, _, err := job.environment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(texts(env.hosts["h"]), " "); got != "NCCL_IB_HCA=1 B=2" {
+		t.Errorf("got %q; want what -x does not set", got)
+	}
+	job.HostEnv["h"][1].Value = strings.Repeat("x", envsync.MaxString)
+	if _, _, err := job.environment(); err == nil {
+		t.Error("got no error of a variable that no program can be given")
 	}
 }

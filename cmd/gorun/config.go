@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +19,7 @@ import (
 type config struct {
 	layers  [][]use           // of the flags that the keys stand for; a later layer wins
 	env     []envsync.Setting // [env], a later one wins
+	hosts   []hostTable       // [[host]], a later one wins
 	forward forwarded
 	files   []configFile // in the order in which they were looked for
 	unknown []string     // GORUN_* variables that say nothing, each with what may be meant
@@ -42,7 +42,7 @@ type configFile struct {
 const (
 	systemConfig = "/etc/gorun/config.toml"
 	localConfig  = "gorun.toml"
-	maxConfig    = 1 << 20 // bytes; more than anybody writes
+	maxConfig    = 256 << 10 // bytes; more than anybody writes
 )
 
 // goWithout is how to be rid of a file that cannot be used.
@@ -119,7 +119,7 @@ func (conf *config) readFile(f configFile, home string) error {
 			return err
 		}
 	}
-	return nil
+	return r.checkHosts()
 }
 
 // readRegular reads a file of at most limit bytes. It waits for no writer: a FIFO and a
@@ -261,7 +261,8 @@ func excluded(u use) []string {
 	}
 	for _, pair := range [][2]string{
 		{"output-dir", "tag-output"}, {"output-dir", "timestamp-output"}, {"output-dir", "fold"}, {"dry-run", "result"}, {"dry-run", "events"},
-		{"map-by", "bynode"}, {"map-by", "byslot"}, {"bynode", "byslot"}, {"oversubscribe", "nooversubscribe"}, {"genvall", "genvnone"}, {"quiet", "verbose"}, {"app", "np"}, {"rsh", "ssh-config"}, {"rsh", "ssh-port"}, {"rsh", "retry-hosts"},
+		{"map-by", "bynode"}, {"map-by", "byslot"}, {"bynode", "byslot"}, {"oversubscribe", "nooversubscribe"},
+		{"genvall", "genvnone"}, {"quiet", "verbose"}, {"app", "np"}, {"rsh", "ssh-config"}, {"rsh", "ssh-port"}, {"rsh", "retry-hosts"},
 	} {
 		switch u.name {
 		case pair[0]:
@@ -271,230 +272,4 @@ func excluded(u use) []string {
 		}
 	}
 	return others
-}
-
-// configReader adds the entries of one file to a config.
-type configReader struct {
-	*config
-	file  configFile
-	home  string
-	flags []flag
-}
-
-// entry adds e.
-func (r *configReader) entry(e entry) error {
-	switch {
-	case e.path[0] == "env":
-		return r.variable(e)
-	case e.key() == "forward":
-		return r.prefixes(e)
-	}
-	i := slices.IndexFunc(r.flags, func(f flag) bool { return f.key == e.key() })
-	switch {
-	case i >= 0 && e.value != nil:
-		return r.flag(r.flags[i], e)
-	case i >= 0:
-		return e.at.errorf("%s is a table here, and takes one value", e.key())
-	case e.value == nil && e.array == 0 && slices.ContainsFunc(r.flags, func(f flag) bool { return strings.HasPrefix(f.key, e.key()+".") }):
-		return nil // a section
-	}
-	return r.unknownKey(e)
-}
-
-// key is the path as one word.
-func (e entry) key() string { return strings.Join(e.path, ".") }
-
-// kind says what a TOML value is.
-func (e entry) kind() string {
-	switch v := e.value.(type) {
-	case nil:
-		return "a table"
-	case string:
-		return "text"
-	case bool:
-		return fmt.Sprint(v)
-	case int64, float64:
-		return "a number"
-	case []any:
-		return "a list"
-	}
-	return "a date"
-}
-
-// unknownKey is the error for a key that stands for nothing.
-func (r *configReader) unknownKey(e entry) error {
-	what := "key"
-	if e.value == nil {
-		what = "table"
-	}
-	err := e.at.errorf("unknown %s %q", what, e.key())
-	word := strings.ReplaceAll(e.path[len(e.path)-1], "_", "-")
-	whole := map[string]string{"env": "env", "forward": "forward", "host": "[[host]]"} // by what may be meant
-	for _, f := range r.flags {
-		section, last, sectioned := strings.Cut(f.key, ".")
-		whole[f.key] = f.key
-		if sectioned {
-			whole[section], whole[last] = "["+section+"]", f.key
-		}
-		for _, w := range spellingsOf(f) {
-			whole[w] = f.key
-		}
-	}
-	near := nearest(e.key(), slices.Sorted(maps.Keys(whole)))
-	if near == "" {
-		near = nearest(word, slices.Sorted(maps.Keys(whole)))
-	}
-	err.hints = []string{"gorun --show-config lists the keys"}
-	if near != "" {
-		err.hints = []string{fmt.Sprintf("did you mean %s?", whole[near])}
-	}
-	return err
-}
-
-// spellingsOf returns a flag's spellings without dashes.
-func spellingsOf(f flag) []string {
-	var words []string
-	for _, w := range f.spelled() {
-		words = append(words, bare(w))
-	}
-	return words
-}
-
-// variable adds a variable of [env].
-func (r *configReader) variable(e entry) error {
-	switch {
-	case len(e.path) == 1 && e.value == nil && e.array == 0:
-		return nil
-	case len(e.path) != 2:
-		return e.at.errorf("env is a table of variables: [env], and NAME = \"value\" in it")
-	}
-	value, err := e.text()
-	if err != nil {
-		return err
-	}
-	s := envsync.Setting{Flag: e.at.String(), Text: e.path[1] + "=" + value}
-	_, _, err = envsync.Policy{Set: []envsync.Setting{s}}.Build()
-	if bad, ok := errors.AsType[*envsync.SettingError](err); ok {
-		return e.at.errorf("variable %q: %s", envsync.Conceal(e.path[1]), bad.Msg)
-	}
-	if strings.Contains(e.path[1], "=") {
-		return e.at.errorf("variable %q: a name cannot have a = in it", envsync.Conceal(e.path[1]))
-	}
-	r.env = append(r.env, s)
-	return nil
-}
-
-// text is the value of an entry that is text; a whole number is as good.
-func (e entry) text() (string, error) {
-	switch v := e.value.(type) {
-	case string:
-		return v, nil
-	case int64:
-		return strconv.FormatInt(v, 10), nil
-	}
-	return "", e.wrong(`text: "..."`)
-}
-
-// wrong is the error of a value of the wrong type.
-func (e entry) wrong(want string) *usageError {
-	return e.at.errorf("%s is %s, and must be %s", envsync.Conceal(e.key()), e.kind(), want)
-}
-
-// prefixes reads the key forward.
-func (r *configReader) prefixes(e entry) error {
-	list, ok := e.value.([]any)
-	if !ok {
-		return e.wrong(`a list of prefixes of names: ["NCCL_", "UCX_"]`)
-	}
-	prefixes := []string{}
-	for _, v := range list {
-		s, ok := v.(string)
-		if !ok || !isVariable(s) {
-			return e.at.errorf("forward: %v is not the beginning of a variable's name", shownItem(v))
-		}
-		prefixes = append(prefixes, s)
-	}
-	r.forward = forwarded{prefixes, e.at.String()}
-	return nil
-}
-
-func shownItem(v any) string {
-	if s, ok := v.(string); ok {
-		return strconv.Quote(s)
-	}
-	return fmt.Sprint(v)
-}
-
-// flag adds a key that stands for the flag f.
-func (r *configReader) flag(f flag, e entry) error {
-	if f.guarded && r.file.local {
-		err := e.at.errorf("%s is not taken from a %s in the current directory", e.key(), localConfig)
-		err.hints = []string{"write it into ~/.config/gorun/config.toml, or name this file: --config " + localConfig}
-		return err
-	}
-	values := []any{e.value}
-	if list, ok := e.value.([]any); ok && f.value.Type() == listType {
-		values = list
-	}
-	for _, v := range values {
-		one := entry{e.path, v, e.at, e.array}
-		value, err := one.flagValue(f)
-		if err != nil {
-			return err
-		}
-		if f.complete == aFile || f.complete == aDirectory {
-			value = f.seenFrom(filepath.Dir(r.file.name), r.home, value)
-		}
-		last := &r.layers[len(r.layers)-1]
-		*last = append(*last, use{name: f.name(), value: value, typed: e.at.errorf("%s", e.key()).msg, origin: e.at.String()})
-	}
-	return nil
-}
-
-// flagValue writes the value as it would be typed for the flag f.
-func (e entry) flagValue(f flag) (string, error) {
-	kind := f.value.Type()
-	switch v := e.value.(type) {
-	case bool:
-		if kind == "bool" {
-			return strconv.FormatBool(v), nil
-		}
-	case string:
-		if kind != "bool" {
-			return v, nil
-		}
-	case int64:
-		if kind != "bool" && kind != "string" {
-			return strconv.FormatInt(v, 10), nil
-		}
-	case float64:
-		if kind != "bool" && kind != "string" {
-			return strconv.FormatFloat(v, 'g', -1, 64), nil
-		}
-	}
-	switch kind {
-	case "bool":
-		return "", e.wrong("true or false, without quotes")
-	case "string", listType:
-		return "", e.wrong(`text: "..."`)
-	case "time.Duration":
-		return "", e.wrong(`a time: 60, 1.5, "500ms", "2m"`)
-	}
-	return "", e.wrong("a number, or text in quotes")
-}
-
-// seenFrom is a path of a configuration file as seen from the current directory: it is
-// relative to the file's own directory, and ~ is the home directory.
-func (f flag) seenFrom(dir, home, path string) string {
-	escape := func(s string) string { return s }
-	if f.name() == "output-dir" { // a pattern
-		escape = func(s string) string { return strings.ReplaceAll(s, "%", "%%") }
-	}
-	switch {
-	case strings.HasPrefix(path, "~/"):
-		return escape(home) + path[1:]
-	case path == "" || dir == "." || filepath.IsAbs(path):
-		return path
-	}
-	return escape(dir) + "/" + path
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gorun/envsync"
+	"gorun/hostfile"
 )
 
 // readConfig is what one file of that text says, and the environment.
@@ -121,8 +122,20 @@ func TestConfigErrors(t *testing.T) {
 		"guarded":        {"[ssh]\nrsh = 'sh -c evil'", "2:1: ssh.rsh is not taken from a gorun.toml in the current directory", "--config gorun.toml"},
 		"guarded-trust":  {"ssh.accept-new-host-keys = true", "1:1: ssh.accept-new-host-keys is not taken from a gorun.toml in the current directory", ""},
 		"guarded-file":   {"output.result = '/x'", "1:1: output.result is not taken from a gorun.toml in the current directory", ""},
+		"host-table":     {"[host]\nmatch = 'a'", `1:1: host is a list of tables: [[host]], and match = "gpu[01-08]" in it`, ""},
+		"host-value":     {"host = 'a'", `1:1: host is a list of tables: [[host]], and match = "gpu[01-08]" in it`, ""},
+		"host-unmatched": {"[[host]]\nuser = 'x'", `1:1: a [[host]] that matches no host`, `"*" matches every host`},
+		"host-match":     {"[[host]]\nmatch = 3", `2:1: host.match is a number, and must be names of hosts: "gpu[01-08],login*"`, ""},
+		"host-range":     {"[[host]]\nmatch = 'gpu[9-3]'", `2:1: host.match: "gpu[9-3]" is no name of hosts`, ""},
+		"host-glob":      {"[[host]]\nmatch = 'a,gpu[1-3]*'", `2:1: host.match: "gpu[1-3]*": brackets do not go together with * and ?`, ""},
+		"host-key":       {"[[host]]\nmatch = 'a'\nslots = 3", `3:1: unknown key "host.slots"`, "match, user, port and env"},
+		"host-port":      {"[[host]]\nmatch = 'a'\nport = 70000", `3:1: host.port is a number, and must be a number from 1 to 65535`, ""},
+		"host-user":      {"[[host]]\nmatch = 'a'\nuser = 'a b'", `3:1: host.user: "a b" is not the name of a user`, ""},
+		"host-env":       {"[[host]]\nmatch = 'a'\nenv = { NCCL_ALGO = 'Ring' }", `3:1: variable "NCCL_ALGO" must be the same on every host`, "write it into [env]"},
+		"host-env-rank":  {"[[host]]\nmatch = 'a'\n[host.env]\nRANK = '1'", `4:1: variable "RANK": gorun sets it for each rank`, ""},
+		"host-env-deep":  {"[[host]]\nmatch = 'a'\nenv.A.b = '1'", `3:1: host.env.A is a table, and must be text: "..."`, ""},
 		"no-toml":        {"np: 4", "1:3: expected '.' or '=', but got ':' instead", ""},
-		"too-large":      {strings.Repeat("#", maxConfig+1), ": more than 1024 KiB, which is no configuration", "--config none"},
+		"too-large":      {strings.Repeat("#", maxConfig+1), ": more than 256 KiB, which is no configuration", "--config none"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -310,10 +323,53 @@ func TestExcludedFlagsExist(t *testing.T) {
 	}
 }
 
+func TestConfigOfHosts(t *testing.T) {
+	conf, err := readConfig(t, configFile{local: true}, `
+[[host]]
+match = "gpu[1-2],Login*"
+user = "me"
+env = { NCCL_IB_HCA = "mlx5_0", TMP_TOKEN = "hunter2" }
+[[host]]
+match = "gpu2"
+port = 2222
+[host.env]
+NCCL_IB_HCA = "mlx5_1"
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := []hostfile.Host{{Name: "gpu1"}, {Name: "GPU2", User: "other"}, {Name: "gpu3"}, {Name: "login7", Port: 22}}
+	conf.complete(hosts)
+	want := []hostfile.Host{{Name: "gpu1", User: "me"}, {Name: "GPU2", User: "other", Port: 2222}, {Name: "gpu3"}, {Name: "login7", User: "me", Port: 22}}
+	if diff := cmp.Diff(want, hosts); diff != "" {
+		t.Errorf("hosts (-want +got):\n%s", diff)
+	}
+	env := conf.hostEnv(hosts)
+	var got []string
+	for _, h := range hosts {
+		for _, v := range env[h.Name] {
+			_, line, _ := strings.Cut(v.Origin, "c.toml")
+			got = append(got, h.Name+" "+v.Name+"="+v.Value+line)
+		}
+	}
+	wantEnv := []string{
+		"gpu1 NCCL_IB_HCA=mlx5_0:5", "gpu1 TMP_TOKEN=hunter2:5", "GPU2 NCCL_IB_HCA=mlx5_0:5", "GPU2 TMP_TOKEN=hunter2:5", "GPU2 NCCL_IB_HCA=mlx5_1:10",
+		"login7 NCCL_IB_HCA=mlx5_0:5", "login7 TMP_TOKEN=hunter2:5",
+	}
+	if diff := cmp.Diff(wantEnv, got); diff != "" {
+		t.Errorf("env (-want +got):\n%s", diff)
+	}
+	o := defaultOptions()
+	o.config = conf
+	if shown := o.showConfiguration(); strings.Contains(shown, "hunter2") || !strings.Contains(shown, `{ match = "gpu2", port = 2222, env.NCCL_IB_HCA = "mlx5_1" },`) {
+		t.Errorf("got\n%s", shown)
+	}
+}
+
 // FuzzConfig checks that every file is a configuration, or an error that says where.
 // What --show-config makes of it is a configuration that says the same.
 func FuzzConfig(f *testing.F) {
-	for _, s := range []string{"np = 4\n[env]\nA = 'b'\n", "[ssh]\nfanout = 1\n", "forward = []", "preload = ['a', 'b']", "preload = 'a'", "[timeouts]\njob = 1e3", "output.dir = 'a\"b'", "stdin = 'none'", "fanout = 3"} {
+	for _, s := range []string{"np = 4\n[env]\nA = 'b'\n", "[ssh]\nfanout = 1\n", "forward = []", "preload = ['a', 'b']", "preload = 'a'", "[timeouts]\njob = 1e3", "output.dir = 'a\"b'", "stdin = 'none'", "[[host]]\nmatch = 'a[1-2],b*'\nuser = 'u'\nenv.A = '1'", "fanout = 3"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -36,7 +36,10 @@ func (o *options) readPrograms(line commandLine) error {
 // where the part's place in --app's file.
 func (o *options) readPart(args []string, before []use, where string) (commandLine, error) {
 	part := defaultOptions()
-	part.where, part.config.layers = where, o.config.ofEach()
+	part.where = where
+	if o.appFile == "" { // else what is configured stands before --app
+		part.config.layers = o.config.ofEach()
+	}
 	line, err := part.read(args)
 	if err != nil {
 		return line, err

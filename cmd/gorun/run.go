@@ -264,8 +264,12 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 	if e, ok := errors.AsType[*usageError](err); ok && origin != "" {
 		e.hints = append(e.hints, origin+" names "+path+", as neither -hostfile nor -H names a host")
 	}
+	o.config.complete(hosts)
+	for _, a := range apps {
+		o.config.complete(a.Hosts)
+	}
 	return launcher.Job{
-		Hosts: hosts, Apps: apps, PerHost: o.ppn, Oversubscribe: o.oversubscribe, MapBy: o.mapBy.by, RankBy: o.rankBy,
+		Hosts: hosts, Apps: apps, HostEnv: o.config.hostEnv(hosts), PerHost: o.ppn, Oversubscribe: o.oversubscribe, MapBy: o.mapBy.by, RankBy: o.rankBy,
 		BindTo: o.bindTo.to, CoresPerRank: o.bindTo.cores, ReportBindings: o.reportBindings || o.bindTo.report,
 		Env: o.policy(c.env), Prefix: o.prefix, Dir: dir, Bcast: o.bcast, Preload: o.preload, Backend: o.backend, Interface: o.iface,
 		Stdin: o.stdin, Pty: o.pty, Tag: o.tag, Stamp: o.stamp, OutputDir: absolutePattern(dir, o.outputDir),

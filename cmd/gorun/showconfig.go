@@ -109,6 +109,15 @@ func (conf *config) show(t *tabwriter.Writer) {
 			fmt.Fprintf(t, "env.%s = %s\t# %s\n", name, tomlString(value), s.Flag)
 		}
 	}
+	for i, h := range conf.hosts {
+		if i == 0 {
+			fmt.Fprintln(t, "host = [")
+		}
+		fmt.Fprintf(t, "  %s,\t# %s\n", h.show(), h.at)
+		if i == len(conf.hosts)-1 {
+			fmt.Fprintln(t, "]")
+		}
+	}
 }
 
 // tomlString writes s as a TOML string, with whatever disturbs a line escaped.

@@ -136,7 +136,7 @@ func headerPath(m map[string]any) (path []string, double bool) {
 func (r *tomlReader) add(path []string, m map[string]any, at place) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		key := append(slices.Clone(path), name)
-		switch v := m[name].(type) {
+		switch v := tables(m[name]).(type) {
 		case map[string]any:
 			r.entries = append(r.entries, entry{key, nil, at, r.array})
 			r.add(key, v, at)
@@ -171,6 +171,23 @@ func tooDeep(text string) int {
 		text = text[n:]
 	}
 	return 0
+}
+
+// tables returns a list of inline tables as package toml returns [[tables]], and whatever
+// else v is as it is.
+func tables(v any) any {
+	list, ok := v.([]any)
+	var all []map[string]any
+	for _, element := range list {
+		m, isTable := element.(map[string]any)
+		if ok = ok && isTable; ok {
+			all = append(all, m)
+		}
+	}
+	if !ok || len(list) == 0 {
+		return v
+	}
+	return all
 }
 
 // A statement is a header of a TOML text, or a key with its value.

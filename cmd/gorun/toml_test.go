@@ -155,7 +155,7 @@ func FuzzReadTOML(f *testing.F) {
 // leaves counts the keys of m that are no tables.
 func leaves(v any) int {
 	n := 0
-	switch v := v.(type) {
+	switch v := tables(v).(type) {
 	case map[string]any:
 		for _, x := range v {
 			n += leaves(x)
