@@ -46,6 +46,7 @@ N = 3
 [ssh]
 fanout = 8
 connect-timeout = 1.5
+config = "none"
 accept-new-host-keys = true
 [timeouts]
 job = "2h"
@@ -66,6 +67,7 @@ tag = false
 	want.np, want.hostfile, want.oversubscribe, want.stdin = 16, dir+"/hosts", true, -2
 	want.preload = []string{dir + "/a", "/b"}
 	want.fanout, want.connectTimeout, want.acceptNew = 9, 1500*time.Millisecond, true
+	want.sshConfig = "none"
 	want.timeout, want.lostAfter, want.outputDir = 2*time.Hour, 10*time.Second, "/home/me/logs/%j"
 	if diff := differ(want, o); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

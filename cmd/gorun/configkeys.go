@@ -242,7 +242,7 @@ func (f flag) seenFrom(dir, home, path string) string {
 	switch {
 	case strings.HasPrefix(path, "~/"):
 		return escape(home) + path[1:]
-	case path == "" || dir == "." || filepath.IsAbs(path):
+	case path == "" || dir == "." || filepath.IsAbs(path), f.name() == "ssh-config" && path == "none":
 		return path
 	}
 	return escape(dir) + "/" + path
