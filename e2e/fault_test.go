@@ -35,7 +35,7 @@ func TestUsage(t *testing.T) {
 		{"hostfile-missing", []string{"-hostfile", dir + "/none", "true"}, dir + "/none"},
 		{"hostfile-bad-range", []string{"-hostfile", bad, "true"}, bad + ":2:"},
 		{"no-program", []string{"-hostfile", good}, "program"},
-		{"flag-of-another-launcher", []string{"--map-by", "node", "-hostfile", good, "true"}, "--map-by"},
+		{"flag-of-another-launcher", []string{"--rankfile", "ranks", "-hostfile", good, "true"}, "--rankfile"},
 		{"variable-too-long", []string{"-H", "node1", "-genv", "LONG", strings.Repeat("x", 131070), "true"}, "131071"},
 	}
 	for _, tt := range tests {

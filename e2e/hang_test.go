@@ -41,7 +41,7 @@ func TestHangAtTimeout(t *testing.T) {
 					system "$ENV{GORUN_EXE} store put addr $ENV{GORUN_HOST_ADDR}";
 					$c = $s->accept; sleep'
 				[ $GORUN_RANK = 0 ] || exec sleep 1000
-				exec perl -MIO::Socket::INET -e '$c = IO::Socket::INET->new("$ARGV[0]:4000") or die; <$c>' $($GORUN_EXE store get addr)`,
+				exec perl -MIO::Socket::INET -e '$c = IO::Socket::INET->new("$ARGV[0]:4000") or die; <$c>; sleep' $($GORUN_EXE store get addr)`,
 			[]string{
 				"rank 0 on " + nodes[0] + " waits for rank 3 on " + nodes[1] + ", which is sleeping",
 				"sleeping in read of a connection to rank 3 on " + nodes[1], "; listening on port 4000; connected to rank 0 on " + nodes[0],

@@ -37,7 +37,10 @@ func TestRsh(t *testing.T) {
 					t.Errorf("got %+v; want rank %d on %s", p, i, nodes[i/2])
 				}
 			}
-			e = gorun(t, sh([]string{"--rsh", rsh, "-hostfile", file, "-l"}, "cat; test $RANK != 3 || exit 7"), input(strings.NewReader("to rank 0\n")))
+			e = gorun(t, sh([]string{"--rsh", rsh, "-hostfile", file, "-l"}, `case $RANK in
+				0) cat && $GORUN_EXE store put read yes ;;
+				3) $GORUN_EXE store get read >/dev/null; exit 7 ;;
+				esac`), input(strings.NewReader("to rank 0\n")))
 			e.want(t, 7, "rank 3 on "+nodes[1]+" exited with code 7")
 			if want := "[0 " + nodes[0] + "] to rank 0\n"; e.stdout != want {
 				t.Errorf("stdout %q; want %q", e.stdout, want)
