@@ -3,7 +3,7 @@ GO ?= go
 PREFIX ?= /usr/local
 SHARE = $(DESTDIR)$(PREFIX)/share
 
-.PHONY: build run install docs test test-slow fuzz bench clean
+.PHONY: build run install docs test test-slow soak fuzz bench clean
 
 build: # static programs, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bin/ ./cmd/gorun ./examples/...
@@ -27,6 +27,9 @@ test: # all but what is slow; installs by apt what it needs
 
 test-slow: # what `make test` leaves out
 	scripts/test slow
+
+soak: # five hundred jobs in a row, and what they leave
+	SOAK=500 $(GO) test -v -run TestSlowSoak -timeout 60m ./e2e
 
 fuzz: # every fuzz target for a minute: make fuzz FUZZTIME=10m
 	scripts/test fuzz $(or $(FUZZTIME),60s)

@@ -41,10 +41,24 @@ func endings() []ending {
 	}
 }
 
-// Five hundred jobs in a row end as they should, and leave nothing on any host: no
+// soakLaunches is how many jobs the soak runs: `make soak` asks for more than there is
+// time for in every run of the tests.
+func soakLaunches(t *testing.T) int {
+	text := os.Getenv("SOAK")
+	if text == "" {
+		return 150
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("SOAK=%q is no number of launches", text)
+	}
+	return n
+}
+
+// Many jobs in a row end as they should, and leave nothing on any host: no
 // process, no file, no descriptor of the server's.
 func TestSlowSoak(t *testing.T) {
-	const launches = 500
+	launches := soakLaunches(t)
 	nodes := hosts(t, 8)
 	file := hostfile(t, nodes, "slots=1")
 	launch := func(e ending) {
