@@ -128,8 +128,9 @@ func TestConfigErrors(t *testing.T) {
 		"host-value":     {"host = 'a'", `1:1: host is a list of tables: [[host]], and match = "gpu[01-08]" in it`, ""},
 		"host-unmatched": {"[[host]]\nuser = 'x'", `1:1: a [[host]] that matches no host`, `"*" matches every host`},
 		"host-match":     {"[[host]]\nmatch = 3", `2:1: host.match is a number, and must be names of hosts: "gpu[01-08],login*"`, ""},
-		"host-range":     {"[[host]]\nmatch = 'gpu[9-3]'", `2:1: host.match: "gpu[9-3]" is no name of hosts`, ""},
-		"host-glob":      {"[[host]]\nmatch = 'a,gpu[1-3]*'", `2:1: host.match: "gpu[1-3]*": brackets do not go together with * and ?`, ""},
+		"host-range":     {"[[host]]\nmatch = 'gpu[9-3]'", `2:1: host.match: "9-3": bad range: start is after end`, ""},
+		"host-blank":     {"[[host]]\nmatch = 'a, ,b'", `2:1: host.match: "a, ,b": a name is missing`, ""},
+		"host-backslash": {"[[host]]\nmatch = 'a\\*'", `2:1: host.match: "a\\*" is no list of hosts' names`, ""},
 		"host-key":       {"[[host]]\nmatch = 'a'\nslots = 3", `3:1: unknown key "host.slots"`, "match, user, port and env"},
 		"host-port":      {"[[host]]\nmatch = 'a'\nport = 70000", `3:1: host.port is a number, and must be a number from 1 to 65535`, ""},
 		"host-user":      {"[[host]]\nmatch = 'a'\nuser = 'a b'", `3:1: host.user: "a b" is not the name of a user`, ""},
@@ -328,7 +329,7 @@ func TestExcludedFlagsExist(t *testing.T) {
 func TestConfigOfHosts(t *testing.T) {
 	conf, err := readConfig(t, configFile{local: true}, `
 [[host]]
-match = "gpu[1-2],Login*"
+match = "gpu[1-2]*, Login*"
 user = "me"
 env = { NCCL_IB_HCA = "mlx5_0", TMP_TOKEN = "hunter2" }
 [[host]]

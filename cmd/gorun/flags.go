@@ -98,7 +98,15 @@ func (o *options) groups() []group {
 }
 
 func (o *options) whereFlags() group {
-	return group{"Where to run", []flag{
+	return group{"Where to run", slices.Concat(o.hostFlags(), o.placeFlags(), o.reachFlags()),
+		`Without -hostfile and -H the ranks run on this machine, without ssh: one for each GPU or,
+		without GPUs, core; with -np up to 64. A host that is this machine, by its name or address
+		and without a user or port of its own, is started without ssh, too.`}
+}
+
+// hostFlags say which hosts there are.
+func (o *options) hostFlags() []flag {
+	return []flag{
 		{
 			words: "-np -n -c", arg: "N", value: value(&o.np, ranks), key: "np", each: true,
 			text: `Number of ranks. Without it every slot gets one.`,
@@ -110,29 +118,35 @@ func (o *options) whereFlags() group {
 		{
 			words: "-H -host -hosts", arg: "LIST", value: value(&o.hosts, text), complete: someHosts, key: "hosts", each: true,
 			text: `The hosts, with commas between: gpu1:8,gpu2:8. A bare name is one slot, or with -ppn
-				as many as that says; repeats add. Together with -hostfile the file says what hosts
-				there are, and the list selects from it: a bare name is then all slots that the file
-				gives the host, +n0 is the first host of the file, +n1:4 four slots of the second. An
-				item ^gpu3 leaves that host out: of the list, or of the file if the list names no host
-				to use.`,
+			as many as that says; repeats add. Together with -hostfile the file says what hosts
+			there are, and the list selects from it: a bare name is then all slots that the file
+			gives the host, +n0 is the first host of the file, +n1:4 four slots of the second. An
+			item ^gpu3 leaves that host out: of the list, or of the file if the list names no host
+			to use.`,
 		},
 		{
 			words: "--exclude", arg: "LIST", value: value(&o.exclude, text), complete: someHosts, key: "exclude",
 			text: `Hosts to leave out of those of -hostfile and -H. A name that is not among them is an
-				error.`,
+			error.`,
 		},
 		{
 			words: "-ppn -npernode -N -perhost", arg: "N", value: value(&o.ppn, ranks), key: "ppn",
 			text: `Number of ranks on each host; with several programs, of each of them.`,
 		},
+	}
+}
+
+// placeFlags say which ranks a host gets, and what they run on there.
+func (o *options) placeFlags() []flag {
+	return []flag{
 		{
 			words: "--map-by -mapby", arg: "HOW", value: value(&o.mapBy, parseMapping), complete: "slot node ppr:1:node", key: "map-by",
 			text: `Which hosts get the ranks. With *slot*, the default, a host is filled before the next one
-				gets a rank; with *node* the hosts get a rank in turn; ppr:2:node is the same as -ppn 2.
-				As in mpirun, modifiers may follow after a colon: PE=4 is --cpus-per-rank 4, OVERSUBSCRIBE
-				and NOOVERSUBSCRIBE are about --oversubscribe. With
-				several programs, one is laid out after the other. With -v gorun says when ranks are not
-				numbered host by host, which some programs take for granted.`,
+			gets a rank; with *node* the hosts get a rank in turn; ppr:2:node is the same as -ppn 2.
+			As in mpirun, modifiers may follow after a colon: PE=4 is --cpus-per-rank 4, OVERSUBSCRIBE
+			and NOOVERSUBSCRIBE are about --oversubscribe. With
+			several programs, one is laid out after the other. With -v gorun says when ranks are not
+			numbered host by host, which some programs take for granted.`,
 		},
 		{
 			words: "-bynode", value: yes(&o.byNode),
@@ -145,7 +159,7 @@ func (o *options) whereFlags() group {
 		{
 			words: "--rank-by -rankby", arg: "HOW", value: value(&o.rankBy, parseRanking), complete: "slot node", key: "rank-by",
 			text: `How the ranks are numbered: host by host with *slot*, from host to host in turn with
-				*node*. The default is as they are mapped.`,
+			*node*. The default is as they are mapped.`,
 		},
 		{
 			words: "--oversubscribe", value: yes(&o.oversubscribe), key: "oversubscribe",
@@ -154,22 +168,28 @@ func (o *options) whereFlags() group {
 		{
 			words: "--bind-to -bindto", arg: "WHAT", value: value(&o.bindTo, parseBinding), complete: "none core hwthread numa socket", key: "bind-to",
 			text: `What a rank may run on. *none*, the default: whatever its host lets it. *core*: the cores
-				of a host are dealt out evenly to its ranks, in the order of NUMA nodes, and where that can
-				be avoided no rank gets cores of two nodes; core:2 is two cores each. *hwthread*: the
-				same with hardware threads. *numa* and *socket*: all cores of a NUMA node or socket,
-				which several ranks share. Only CPUs count that gorun may use there. Ranks that are more
-				than slots or cores are not bound; a line says so, and the job runs.`,
+			of a host are dealt out evenly to its ranks, in the order of NUMA nodes, and where that can
+			be avoided no rank gets cores of two nodes; core:2 is two cores each. *hwthread*: the
+			same with hardware threads. *numa* and *socket*: all cores of a NUMA node or socket,
+			which several ranks share. Only CPUs count that gorun may use there. Ranks that are more
+			than slots or cores are not bound; a line says so, and the job runs.`,
 		},
 		{
 			words: "--cpus-per-rank -cpus-per-proc", arg: "N", value: value(&o.coresPerRank, coreCount), key: "cpus-per-rank",
 			text: `Bind each rank to so many cores, or with --bind-to hwthread hardware threads. The
-				same as --map-by slot:PE=N.`,
+			same as --map-by slot:PE=N.`,
 		},
 		{
 			words: "--report-bindings", value: yes(&o.reportBindings), key: "report-bindings",
 			text: `Say on standard error what every rank may run on, as in "rank 3 on gpu1 (local 1): cores
-				2-3 (NUMA 0)". A core is called by the lowest of its CPUs.`,
+			2-3 (NUMA 0)". A core is called by the lowest of its CPUs.`,
 		},
+	}
+}
+
+// reachFlags say how hosts are reached, and how ranks reach each other.
+func (o *options) reachFlags() []flag {
+	return []flag{
 		{
 			words: "--interface -iface", arg: "NAME", value: value(&o.iface, text), key: "interface",
 			text: `Network interface whose address the ranks use.`,
@@ -177,7 +197,7 @@ func (o *options) whereFlags() group {
 		{
 			words: "--connect-timeout", arg: "TIME", value: value(&o.connectTimeout, positive), key: "ssh.connect-timeout",
 			text: `Limit, for each host, for resolving its name, connecting, the key exchange,
-				authentication and the start of gorun there. The default is 20 seconds.`,
+			authentication and the start of gorun there. The default is 20 seconds.`,
 		},
 		{
 			words: "--fanout", arg: "N", value: value(&o.fanout, count), key: "ssh.fanout",
@@ -186,19 +206,19 @@ func (o *options) whereFlags() group {
 		{
 			words: "--accept-new-host-keys", value: yes(&o.acceptNew), key: "ssh.accept-new-host-keys", guarded: true,
 			text: `Trust hosts whose keys are not in the known_hosts files, and add them. A key that
-				has changed is an error nevertheless.`,
+			has changed is an error nevertheless.`,
 		},
 		{
 			words: "--retry-hosts", arg: "TIME", value: value(&o.retryHosts, positive), key: "ssh.retry-hosts",
 			text: `Try for so long to reach hosts that may be coming up: those that refuse a connection,
-				do not answer, or whose names are not known yet, and those behind such a jump host.
-				Each try may take --connect-timeout. A wrong key or a host key that is not known
-				is no reason to wait. Without this flag a refusing host is tried for some seconds.`,
+			do not answer, or whose names are not known yet, and those behind such a jump host.
+			Each try may take --connect-timeout. A wrong key or a host key that is not known
+			is no reason to wait. Without this flag a refusing host is tried for some seconds.`,
 		},
 		{
 			words: "--ssh-port", arg: "N", value: value(&o.sshPort, port), key: "ssh.port",
 			text: `Port of the hosts' ssh servers, unless -hostfile or -H names another. As with ssh,
-				the flag counts more than ~/.ssh/config.`,
+			the flag counts more than ~/.ssh/config.`,
 		},
 		{
 			words: "--ssh-config", arg: "FILE", value: value(&o.sshConfig, text), complete: aFile, key: "ssh.config", guarded: true,
@@ -208,9 +228,7 @@ func (o *options) whereFlags() group {
 			words: "--rsh", arg: "COMMAND", value: value(&o.rsh, rshCommand), key: "ssh.rsh", guarded: true,
 			text: `Reach hosts by this command instead of by gorun's own ssh; see OTHER REMOTE SHELLS.`,
 		},
-	}, `Without -hostfile and -H the ranks run on this machine, without ssh: one for each GPU or,
-		without GPUs, core; with -np up to 64. A host that is this machine, by its name or address
-		and without a user or port of its own, is started without ssh, too.`}
+	}
 }
 
 func (o *options) whatFlags() group {

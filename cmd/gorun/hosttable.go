@@ -67,48 +67,31 @@ func (r *configReader) checkHosts() error {
 	return nil
 }
 
-// setMatch reads names with bracket ranges, or with * and ?, and commas between.
+// setMatch reads names with bracket ranges, * and ?, and commas between.
 func (t *hostTable) setMatch(e entry) error {
 	text, ok := e.value.(string)
 	if !ok || text == "" {
 		return e.wrong(`names of hosts: "gpu[01-08],login*"`)
 	}
 	t.match, t.names = text, map[string]bool{}
-	for _, item := range cutItems(text) {
-		item = strings.ToLower(strings.TrimSpace(item))
-		if strings.ContainsAny(item, "*?") {
-			if strings.ContainsAny(item, `[]\`) {
-				return e.at.errorf("host.match: %q: brackets do not go together with * and ?", item)
-			}
-			t.globs = append(t.globs, item)
-			continue
-		}
-		names, err := hostfile.Expand(item)
-		if err != nil || item == "" {
-			return e.at.errorf("host.match: %q is no name of hosts", item)
-		}
-		for _, n := range names {
+	names, err := hostfile.Expand(strings.ToLower(text))
+	if err != nil {
+		return e.at.errorf("host.match: %v", err)
+	}
+	if strings.Contains(text, `\`) {
+		return e.at.errorf("host.match: %q is no list of hosts' names", text)
+	}
+	for _, n := range names {
+		switch n = strings.TrimSpace(n); {
+		case n == "":
+			return e.at.errorf("host.match: %q: a name is missing", text)
+		case strings.ContainsAny(n, "*?"):
+			t.globs = append(t.globs, n)
+		default:
 			t.names[n] = true
 		}
 	}
 	return nil
-}
-
-// cutItems cuts s at the commas outside brackets.
-func cutItems(s string) []string {
-	var items []string
-	depth, start := 0, 0
-	for i := range len(s) {
-		switch {
-		case s[i] == '[':
-			depth++
-		case s[i] == ']':
-			depth--
-		case s[i] == ',' && depth <= 0:
-			items, start = append(items, s[start:i]), i+1
-		}
-	}
-	return append(items, s[start:])
 }
 
 func (t *hostTable) setUser(e entry) error {
