@@ -68,8 +68,12 @@ func hostHint(f launcher.HostFailure) (kind, hint string) {
 	return "", ""
 }
 
-// rshHint says how to try whether --rsh passes on input and output, as it must.
+// rshHint says how to have --rsh pass on input and output as it must, or how to try
+// whether it does.
 func rshHint(e *transport.HostError) string {
+	if errors.Is(e, transport.ErrTerminal) {
+		return "drop -t/-tt from --rsh, or RequestTTY from ssh_config: gorun's protocol needs a clean pipe"
+	}
 	shell := is(errors.AsType[*transport.ShellError](e.Err))
 	if !shell && !is(errors.AsType[*transport.TimeoutError](e.Err)) {
 		return ""

@@ -13,8 +13,9 @@ import (
 //
 // errors.As finds in it what can be told more precisely: *ConfigError,
 // *HostKeyError, *AuthError, *TimeoutError, *DroppedError, *ArchError,
-// *DynamicError, *InstallError, *ShellError; errors.Is finds syscall.ECONNREFUSED and the like, and
-// errors.As a *net.DNSError for a name that is not known.
+// *DynamicError, *InstallError, *ShellError; errors.Is finds ErrTerminal,
+// syscall.ECONNREFUSED and the like, and errors.As a *net.DNSError for a name that is
+// not known.
 type HostError struct {
 	Host   string   // as the user wrote it
 	Addr   string   // user@host:port that was dialled, "" for a local host
@@ -361,6 +362,10 @@ func (e *ExitError) Error() string {
 	}
 	return fmt.Sprintf("exit status %d", e.Status)
 }
+
+// ErrTerminal is returned by Dial when what comes from the host has passed a terminal,
+// which changes frames in both directions. Trying again does not help.
+var ErrTerminal = errors.New("a terminal is on the way, which changes the bytes that pass: lines come with a carriage return")
 
 var (
 	errBudget = errors.New("connect timeout") // cause of a dial's context that ran out of time

@@ -36,7 +36,7 @@ var (
 	errLongLine = errors.New("a line too long came instead of the agent's hail")
 )
 
-// next returns the next such line without marker and end.
+// next returns the next such line without marker and newline.
 func (s *scanner) next() (string, error) {
 	chunk := make([]byte, 512)
 	for {
@@ -47,7 +47,7 @@ func (s *scanner) next() (string, error) {
 		case len(line) > maxLine:
 			return "", errLongLine
 		case found:
-			return strings.TrimRight(line, "\r"), nil
+			return line, nil
 		}
 		n, err := s.r.Read(chunk)
 		s.buf = append(s.buf, chunk[:n]...)

@@ -25,7 +25,7 @@ func TestScanner(t *testing.T) {
 		{"frames-follow", hail + "\n\x01\x00\x00\nabc", "agent 1", "", "\x01\x00\x00\nabc", nil},
 		{"noise", "Welcome\nto gpu1\n" + hail + "\nx", "agent 1", "Welcome\nto gpu1", "x", nil},
 		{"noise-without-newline", "Last login: today" + hail + "\n", "agent 1", "Last login: today", "", nil},
-		{"carriage-return", "hi\r\n" + hail + "\r\nx", "agent 1", "hi", "x", nil},
+		{"carriage-return", "hi\r\n" + hail + "\r\nx", "agent 1\r", "hi", "x", nil},
 		{"other-nonce", "@gorun-0123 agent 1\n" + hail + "\n", "agent 1", "@gorun-0123 agent 1", "", nil},
 		{"half-marker-first", "@gorun-01234567" + hail + "\n", "agent 1", "@gorun-01234567", "", nil},
 		{"script-lines", "x@gorun-" + testNonce + " need Linux x86_64 home\nnoise\n" + hail + "\n", "need Linux x86_64 home|agent 1", "xnoise", "", nil},

@@ -182,6 +182,9 @@ func (t *talk) run(nonce string) error {
 		if err != nil {
 			return err
 		}
+		if strings.HasSuffix(line, "\r") { // nobody there writes one: a terminal makes it of a newline
+			return ErrTerminal
+		}
 		if !t.spoke {
 			t.spoke = true
 			t.a.trail.mark("agent")

@@ -165,6 +165,7 @@ func TestRshFailures(t *testing.T) {
 		{"hangs-without-output", "exec sleep 1000 >&-", "--rsh hangs-without-output: it was started, but gorun's agent did not speak in 500ms"},
 		{"asks-for-a-terminal", "read -r x < /dev/tty || { echo no terminal >&2; exit 3; }", "(exit status 3)"},
 		{"noise", "yes", "printed more than 1 MiB before gorun's agent spoke"},
+		{"terminal", `exec sh -c "$*" | sed -u 's/$/\r/'`, "--rsh terminal: a terminal is on the way"},
 		{"eats-input", "cat > /dev/null", "did not speak in 500ms"},
 	}
 	for _, tt := range tests {
