@@ -2,8 +2,6 @@ package rendezvous
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -25,16 +23,22 @@ Usage:
   gorun store barrier [NAME]      wait until every rank has entered the barrier NAME
   gorun store uid [NAME]          write an ID of 128 bytes in hexadecimal, the same in all
                                   ranks; rank 0 makes it, at random, unless it is there
+  gorun store uid put [NAME]      take an ID that this rank has made, as an ncclUniqueId, from
+                                  stdin: 128 bytes, or 256 hexadecimal digits
+  gorun store uid get [NAME]      wait for that ID and write it in hexadecimal
 
 Options, anywhere before --:
   --timeout 60|60s    how long to wait; the message then says who is missing (default 60)
   --epoch N           keys and barriers of different epochs never meet (default 0)
-  --from RANK         get: the rank that is to write KEY, for that message
+  --from RANK         get: the rank that is to write KEY, for that message; uid get: 0 if not given
+  --raw               uid: write the 128 bytes as they are
   -h, --help          this text
 
 NAME is "default" if not given. A key may be put again with the same value, but never
 with another. A barrier may be used again once it was passed. Put "--" before a KEY or
 VALUE that begins with "-". Values are written as they are, without a line's end.
+An ID is for one NAME in one epoch; "uid put" refuses one that has been used, or whose
+address ranks on other hosts cannot reach.
 Limits: a key 256 bytes, a value 65536 bytes, a job 64 MiB.
 
 Exit codes: 0 done; 1 not there (try), not in time, or refused; 2 wrong usage;
@@ -50,6 +54,13 @@ const (
 )
 
 const defaultName = "default"
+
+// Commands that are no ops of the protocol.
+const (
+	cmdUID    = "uid"
+	cmdUIDPut = "uid put"
+	cmdUIDGet = "uid get"
+)
 
 // usageError is a mistake in the command line.
 type usageError struct{ text string }
@@ -75,6 +86,7 @@ type storeCommand struct {
 	timeout time.Duration
 	epoch   int
 	from    *int
+	raw     bool
 	help    bool
 
 	stdin  io.Reader
@@ -137,6 +149,8 @@ func parseCommand(args []string) (*storeCommand, error) {
 			words, args = append(words, args...), nil
 		case arg == "-h" || arg == "--help" || arg == "-help":
 			cmd.help = true
+		case arg == "--raw" || arg == "-raw":
+			cmd.raw = true
 		case arg == "-" || !strings.HasPrefix(arg, "-"):
 			words = append(words, arg)
 		default:
@@ -160,6 +174,9 @@ func parseCommand(args []string) (*storeCommand, error) {
 		return nil, &usageError{"what? put, get, try, barrier or uid"}
 	}
 	cmd.op, cmd.args = words[0], words[1:]
+	if cmd.op == cmdUID && len(cmd.args) > 0 && (cmd.args[0] == opPut || cmd.args[0] == opGet) {
+		cmd.op, cmd.args = cmd.op+" "+cmd.args[0], cmd.args[1:]
+	}
 	return cmd, cmd.check()
 }
 
@@ -231,7 +248,7 @@ func (cmd *storeCommand) check() error {
 	case opPut:
 		most = 2
 	case opGet, opTry:
-	case opBarrier, "uid":
+	case opBarrier, cmdUID, cmdUIDPut, cmdUIDGet:
 		least = 0
 	default:
 		return &usageError{fmt.Sprintf("unknown command %q; there are put, get, try, barrier and uid", cmd.op)}
@@ -241,8 +258,10 @@ func (cmd *storeCommand) check() error {
 		return &usageError{cmd.op + ": which KEY?"}
 	case len(cmd.args) > most:
 		return &usageError{fmt.Sprintf("%s: %d words are too many (one with blanks needs quotes)", cmd.op, len(cmd.args))}
-	case cmd.from != nil && cmd.op != opGet:
+	case cmd.from != nil && cmd.op != opGet && cmd.op != cmdUIDGet:
 		return &usageError{cmd.op + ": --from is for get only"}
+	case cmd.raw && cmd.op != cmdUID && cmd.op != cmdUIDGet:
+		return &usageError{cmd.op + ": --raw is for uid only"}
 	}
 	if len(cmd.args) == 0 {
 		cmd.args = []string{defaultName}
@@ -261,7 +280,7 @@ func (cmd *storeCommand) run(ctx context.Context) error {
 	}
 	defer c.Close()
 	var value []byte
-	if cmd.op == opPut {
+	if cmd.op == opPut || cmd.op == cmdUIDPut {
 		if value, err = cmd.value(ctx); err != nil {
 			return err
 		}
@@ -284,9 +303,12 @@ func (cmd *storeCommand) ask(ctx context.Context, c *Client, value []byte) error
 		return cmd.print(value, err)
 	case opBarrier:
 		return c.Barrier(ctx, key)
-	case "uid":
-		id, err := cmd.uniqueID(ctx, c, key)
-		return cmd.print([]byte(hex.EncodeToString(id[:])+"\n"), err)
+	case cmdUID:
+		return cmd.printID(cmd.uniqueID(ctx, c, key))
+	case cmdUIDPut:
+		return cmd.putID(ctx, c, key, value)
+	case cmdUIDGet:
+		return cmd.printID(cmd.getID(ctx, c, key))
 	}
 	if cmd.from != nil {
 		return cmd.print(c.GetFrom(ctx, key, *cmd.from))
@@ -297,7 +319,7 @@ func (cmd *storeCommand) ask(ctx context.Context, c *Client, value []byte) error
 // value returns what to put: the second word, or standard input. A read cannot be
 // interrupted, so after ctx its goroutine stays until standard input ends.
 func (cmd *storeCommand) value(ctx context.Context) ([]byte, error) {
-	if len(cmd.args) == 2 && cmd.args[1] != "-" {
+	if cmd.op == opPut && len(cmd.args) == 2 && cmd.args[1] != "-" {
 		return []byte(cmd.args[1]), nil
 	}
 	type result struct {
@@ -322,22 +344,4 @@ func (cmd *storeCommand) print(value []byte, err error) error {
 		_, err = cmd.stdout.Write(value)
 	}
 	return err
-}
-
-// uniqueID is UniqueID for a shell, in which every call is a new process: in rank 0
-// an ID that is there is used.
-func (cmd *storeCommand) uniqueID(ctx context.Context, c *Client, comm string) (id [128]byte, err error) {
-	if c.Rank() == creator {
-		value, ok, err := c.Try(ctx, uniqueKey(comm, cmd.epoch))
-		if err != nil {
-			return id, err
-		}
-		if ok && len(value) == len(id) {
-			return [128]byte(value), nil
-		}
-	}
-	return UniqueID(ctx, c, comm, cmd.epoch, func() (id [128]byte, err error) {
-		_, err = rand.Read(id[:])
-		return id, err
-	})
 }

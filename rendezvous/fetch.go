@@ -20,7 +20,7 @@ func (h *hub) get(now time.Time, c *call) {
 		h.fetches[c.name] = f
 	}
 	f.calls = append(f.calls, c)
-	if f.id == 0 || c.due.Before(f.due) {
+	if f.id == 0 || f.due.Sub(c.due) > batch {
 		f.giveUp(h, c)
 		f.ask(h, now)
 	}

@@ -16,7 +16,8 @@ const (
 // maxCache bounds the values that a host keeps; those beyond are fetched each time.
 const maxCache = 16 << 20
 
-// batch is how far apart deadlines may lie that one message to the head covers.
+// batch is how far apart deadlines may lie that one message to the head covers. Ranks
+// that agree on a moment say it in whole milliseconds from when they ask.
 const batch = 50 * time.Millisecond
 
 // hub is one host's half of the store: it stands between the sessions of the ranks
