@@ -57,30 +57,6 @@ func RankName(name string) bool {
 	return false
 }
 
-// PerHost reports whether name may have another value on another host without harm: all
-// but NCCL's names, and of these what names a host's devices, networks and files, and
-// what is for debugging. NCCL compares no settings: where they must be equal and are not,
-// a job hangs.
-func PerHost(name string) bool {
-	rest, nccl := strings.CutPrefix(name, "NCCL_")
-	if !nccl {
-		return true
-	}
-	if rest == "DEBUG" || hasPrefix(rest, "DEBUG_", "GDRCOPY_") {
-		return true
-	}
-	switch rest {
-	case "GRAPH_FILE", "TOPO_FILE", "CONF_FILE", "HOSTID", "SOCKET_IFNAME", "OOB_NET_IFNAME", "SOCKET_NTHREADS", "NSOCKS_PERTHREAD",
-		"IB_HCA", "IB_GID_INDEX", "IB_ROUTABLE_FLID_GID_INDEX", "IB_ADDR_RANGE", "IB_PKEY", "IB_SL", "IB_TC", "IB_FIFO_TC",
-		"IB_PCI_RELAXED_ORDERING", "IB_DATA_DIRECT", "IB_MERGE_NICS", "IB_MERGE_VFS", "IB_QUERY_PORT_SPEED", "IB_WARN_RAIL_LOCAL",
-		"IBVERBS_LIB", "NETDEVS_POLICY", "NET_FORCE_FLUSH", "NET_GDR_LEVEL", "NET_GDR_READ", "NET_GDR_C2C", "NET_MERGE_LEVEL", "NET_MERGE_POLICY",
-		"NET_FORCE_MERGE", "DMABUF_ENABLE", "GDR_FLUSH_DISABLE", "MNNVL_UUID", "MNNVL_CLIQUE_ID",
-		"TOPO_DUMP_FILE", "GRAPH_DUMP_FILE", "PROFILER_PLUGIN", "SET_THREAD_NAME", "NVTX_DISABLE":
-		return true
-	}
-	return false
-}
-
 // missed reports whether name is one that people expect to be sent, as another
 // launcher does, and gorun sends only when asked.
 func missed(name string) bool {

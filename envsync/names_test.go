@@ -149,16 +149,3 @@ func ExamplePolicy_Build() {
 	// info sent: LR=0.1 (-x)
 	// info set here and not sent (-x NAME sends it): PATH
 }
-
-func TestPerHost(t *testing.T) {
-	for _, name := range []string{"PATH", "UCX_NET_DEVICES", "NCCL", "NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "NCCL_TOPO_FILE", "NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_GDRCOPY_ENABLE"} {
-		if !PerHost(name) {
-			t.Errorf("%s must be equal everywhere", name)
-		}
-	}
-	for _, name := range []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_IB_DISABLE", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_DEBUGGER", "NCCL_", "NCCL_OF_TOMORROW"} {
-		if PerHost(name) {
-			t.Errorf("%s may differ between hosts", name)
-		}
-	}
-}
