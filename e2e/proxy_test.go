@@ -108,6 +108,23 @@ func TestJumpHostFails(t *testing.T) {
 	}
 }
 
+// A jump host that is lost in a job's middle is named once, for all hosts behind it.
+func TestJumpHostLost(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 4)
+	home, use := newHome(t)
+	sshConfig(t, home, "Host "+strings.Join(nodes[1:], " "), "  ProxyJump "+nodes[0])
+	j := startRanks(t, 6, []string{"-hostfile", hostfile(t, nodes[1:], "slots=2")}, use)
+	testbed(t, "root", nodes[0], "pkill", "-9", "-f", "^sshd(-session)?: rank")
+	e := j.wait(30 * time.Second)
+	e.want(t, 125, fmt.Sprintf("host lost: jump host %s, with 3 hosts behind it (%s): connection lost; 6 ranks lost", nodes[0], strings.Join(nodes[1:], ", ")))
+	for _, text := range []string{"host lost: ", "left behind: "} {
+		if n := strings.Count(e.stderr, text); n > 1 {
+			t.Errorf("%d lines of %q; want one\n%s", n, text, e.stderr)
+		}
+	}
+}
+
 func noForwarding(t *testing.T, gate, _ string) func() {
 	sshdWith(t, gate, "AllowTcpForwarding=no")
 	return nil

@@ -70,7 +70,7 @@ func (r *run) signalledLate(s os.Signal, cancel context.CancelFunc) {
 func (r *run) result() *Result {
 	m := r.m
 	res := &Result{
-		JobID: r.id, Ranks: m.ranks, Killed: m.killed, Left: m.left, Kept: m.kept, Lost: m.lostHosts, Timeout: m.timeout,
+		JobID: r.id, Ranks: m.ranks, Killed: m.killed, Left: m.left, Kept: m.kept, Lost: r.lostTexts(), Timeout: m.timeout,
 		Signal: int(m.signal), StdoutClosed: r.pipeClosed.Load(), EnvDigest: r.env.digest(), Elapsed: r.now(),
 		Unfinished: r.out.Unfinished(), Hurried: !m.patient(), NoGrace: m.killing && !m.forced,
 		Picture: r.picture,

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"syscall"
@@ -126,7 +125,7 @@ type machine struct {
 	signalled    int            // how often the user asked for the end
 	timeout      bool
 	stdoutClosed bool
-	lostHosts    []string
+	lostHosts    []lostHost // when ranks may have run there
 	killed       []int
 	kept         []KeptDir
 	left         []string
@@ -426,9 +425,9 @@ func (m *machine) hostIsLost(i int, l *lostEvent) []action {
 	}
 	h := &m.hosts[i]
 	if m.begun || m.stopping {
-		m.lostHosts = append(m.lostHosts, h.name+": "+l.why)
+		m.lostHosts = append(m.lostHosts, lostHost{i, l.why})
 	} else {
-		m.hostFailures = append(m.hostFailures, HostFailure{Host: h.name, Err: errors.New(l.why)})
+		m.hostFailures = append(m.hostFailures, HostFailure{Host: h.name, Err: lostHost{i, l.why}})
 	}
 	m.emitHost("host_lost", i, Event{Text: l.why})
 	m.loseRanks(i)

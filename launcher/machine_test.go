@@ -364,7 +364,7 @@ func (s *scripted) result() []string {
 		out = append(out, fmt.Sprintf("prepare failure: %s rank %d code %d: %s", p.Host, p.Rank, p.Code, p.Text))
 	}
 	for _, l := range s.m.lostHosts {
-		out = append(out, "lost: "+l)
+		out = append(out, "lost: "+s.m.hosts[l.host].name+": "+l.why)
 	}
 	for _, l := range s.m.left {
 		out = append(out, "left: "+l)

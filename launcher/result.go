@@ -23,7 +23,7 @@ type Result struct {
 	Kept         []KeptDir     `json:"kept,omitempty"`          // where files stay that ranks have written
 	Timeout      bool          `json:"timeout,omitempty"`       // the job's time limit ended it
 	Signal       int           `json:"signal,omitempty"`        // the signal by which the user ended it
-	Lost         []string      `json:"lost,omitempty"`          // hosts lost, "host: why"
+	Lost         []string      `json:"lost,omitempty"`          // hosts lost, "host: why"; one text for all that were lost with a jump host
 	StdoutClosed bool          `json:"stdout_closed,omitempty"` // stdout or stderr, by its reader
 	OutputError  string        `json:"output_error,omitempty"`  // output that could not be written
 	Picture      *Picture      `json:"picture,omitempty"`       // what the ranks were doing when they were last looked at

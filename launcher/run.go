@@ -50,18 +50,19 @@ type run struct {
 
 	staging *staging // nil without a cargo; set before the hosts' goroutines start
 
-	warned      string                 // the first warning
-	awaits      bool                   // it was said of a host that it is waited for
-	started     time.Time              // of the ranks
-	suspensions atomic.Int64           // how often the job was, or is being, suspended
-	paused      time.Duration          // for which the job has been suspended, in all
-	deadline    *alarm                 // of the machine's current wait
-	limit       *alarm                 // of the ranks' run; off if there is none
-	looking     *alarm                 // of the look that is under way
-	lookedAt    time.Time              // when that was begun
-	picture     *Picture               // the last; nil: none was made
-	outErr      atomic.Pointer[string] // the first output that could not be written
-	pipeClosed  atomic.Bool            // stdout or stderr was closed by its reader
+	warned      string                       // the first warning
+	awaits      bool                         // it was said of a host that it is waited for
+	started     time.Time                    // of the ranks
+	suspensions atomic.Int64                 // how often the job was, or is being, suspended
+	paused      time.Duration                // for which the job has been suspended, in all
+	deadline    *alarm                       // of the machine's current wait
+	limit       *alarm                       // of the ranks' run; off if there is none
+	looking     *alarm                       // of the look that is under way
+	lookedAt    time.Time                    // when that was begun
+	picture     *Picture                     // the last; nil: none was made
+	broken      map[int]*transport.JumpError // by host: the jump host with which it was lost
+	outErr      atomic.Pointer[string]       // the first output that could not be written
+	pipeClosed  atomic.Bool                  // stdout or stderr was closed by its reader
 }
 
 // placement is what is known once the ranks have places. It does not change.
@@ -155,6 +156,7 @@ func (r *run) follow(ctx context.Context) (*Result, error) {
 	}
 	r.loop(ctx)
 	r.finish(ctx)
+	r.blame()
 	return r.result(), r.failure()
 }
 

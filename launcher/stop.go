@@ -210,12 +210,12 @@ func (m *machine) giveUp() []action {
 			m.emitHost("host_swept", i, Event{Text: "did not end in time"})
 		case h.state == hostSweeping:
 		case m.live(i) && m.begun:
-			m.lostHosts = append(m.lostHosts, h.name+": did not confirm the stop")
+			m.lostHosts = append(m.lostHosts, lostHost{i, "did not confirm the stop"})
 			m.emitHost("host_lost", i, Event{Text: "did not confirm the stop"})
 			m.left = append(m.left, h.name+": it is not known whether processes of the job are left")
 			m.loseRanks(i)
 		case m.live(i):
-			m.lostHosts = append(m.lostHosts, h.name+": did not confirm the stop; nothing was started there")
+			m.lostHosts = append(m.lostHosts, lostHost{i, "did not confirm the stop; nothing was started there"})
 			m.emitHost("host_lost", i, Event{Text: "did not confirm the stop; nothing was started there"})
 		default:
 			continue

@@ -99,10 +99,29 @@ func (r *report) aftermath(res *launcher.Result, o options) {
 	default:
 		r.linef("%s did not end by TERM within %v and had to be killed", ranksText(res.Killed), o.grace)
 	}
-	for _, l := range res.Left {
-		r.linef("left behind: %s", l)
-	}
+	r.left(res.Left)
 	r.kept(res.Kept)
+}
+
+// left adds what could not be removed. Hosts of which the same is said share a line.
+func (r *report) left(all []string) {
+	var same causes
+	for _, l := range all {
+		host, text, _ := strings.Cut(l, ": ")
+		same.add(text, host)
+	}
+	for _, text := range same.texts {
+		r.linef("left behind: %s: %s", fewHosts(same.hosts[text]), text)
+	}
+}
+
+// fewHosts lists hosts, of many the first ones.
+func fewHosts(hosts []string) string {
+	const most = 8
+	if len(hosts) > most+1 {
+		hosts = append(hosts[:most:most], fmt.Sprintf("%d more hosts", len(hosts)-most))
+	}
+	return strings.Join(hosts, ", ")
 }
 
 // kept adds where files are that ranks have written.
@@ -110,20 +129,15 @@ func (r *report) kept(dirs []launcher.KeptDir) {
 	if len(dirs) == 0 {
 		return
 	}
-	const most = 8
 	var hosts []string
-	for i, d := range dirs {
-		if i == most && len(dirs) > most+1 {
-			hosts = append(hosts, fmt.Sprintf("%d more hosts", len(dirs)-most))
-			break
-		}
+	for _, d := range dirs {
 		hosts = append(hosts, d.Host)
 	}
 	such := ""
 	if len(dirs) > 1 {
 		such = "directories such as "
 	}
-	r.linef("files that ranks have written stay on %s in %s%s", strings.Join(hosts, ", "), such, dirs[0].Dir)
+	r.linef("files that ranks have written stay on %s in %s%s", fewHosts(hosts), such, dirs[0].Dir)
 }
 
 // rankEnd says how a rank ended.

@@ -92,9 +92,9 @@ func TestResults(t *testing.T) {
 					r.Ranks[i].State = launcher.StateLost
 				}
 				r.Lost, r.Stopped = []string{"gpu00: silent for 30s", "gpu01: gone"}, 8
-				r.Left = []string{"gpu01: pid 4711"}
+				r.Left = []string{"gpu01: pid 4711", "gpu00: cannot tell: EOF", "gpu02: cannot tell: EOF"}
 			}),
-			125, []string{"host lost: gpu00: silent for 30s; 8 ranks lost; 8 ranks stopped", "host lost: gpu01: gone", "left behind: gpu01: pid 4711"},
+			125, []string{"host lost: gpu00: silent for 30s; 8 ranks lost; 8 ranks stopped", "host lost: gpu01: gone", "left behind: gpu01: pid 4711", "left behind: gpu00, gpu02: cannot tell: EOF"},
 		},
 		"closed":      {with(job(4), func(r *launcher.Result) { r.StdoutClosed, r.Stopped = true, 1 }), 141, []string{"output was closed by its reader; 1 rank stopped"}},
 		"closed-late": {with(job(4), func(r *launcher.Result) { r.StdoutClosed = true }), 141, nil},

@@ -31,6 +31,7 @@ type attempt struct {
 	stage  atomic.Int32
 	peer   string // addresses being tried, for messages
 	said   *tail  // what a ProxyCommand said
+	jump   *jump  // through which the last try went; nil: none
 	tries  int
 	seated bool // holds one of the Dialer's slots
 }

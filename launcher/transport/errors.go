@@ -61,11 +61,11 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
 }
 
-// JumpError says that a jump host could not be reached. All hosts behind it have the
-// same *JumpError.
+// JumpError says that a jump host could not be reached, or was lost later (see
+// BrokenJumps). All hosts behind it have the same *JumpError.
 type JumpError struct {
 	Host string // as the user wrote it in a ProxyJump
-	Err  error  // a *HostError
+	Err  error  // a *HostError if it could not be reached
 }
 
 func (e *JumpError) Error() string {

@@ -172,7 +172,7 @@ func (a *attempt) converse(conn conn, bin *binary, nonce, command string) (*remo
 	if text := s.stderr.take(); text != "" {
 		a.d.log.Info("printed to standard error before the agent spoke", "host", a.host.Name, "text", text)
 	}
-	return &remoteLink{conn: conn, agent: s, rest: t.sc.rest(), rsh: rshName(a.rsh), place: t.place, dialer: a.d}, nil
+	return &remoteLink{conn: conn, agent: s, rest: t.sc.rest(), rsh: rshName(a.rsh), place: t.place, dialer: a.d, jump: a.jump}, nil
 }
 
 // run answers the script until the agent hails.

@@ -129,12 +129,14 @@ type jumps struct {
 
 // jump is one such connection.
 type jump struct {
-	name string
-	done chan struct{} // closed when it is made, or conn is nil and err says why not
-	conn *sshConn
-	err  *JumpError
-	gone chan struct{} // closed when the connection has ended
-	over time.Time     // when err was set
+	name   string        // of the whole chain
+	host   string        // the last one's
+	done   chan struct{} // closed when it is made, or conn is nil and err says why not
+	conn   *sshConn
+	before *jump // through which it was made; nil: none
+	err    *JumpError
+	gone   chan struct{} // closed when the connection has ended
+	over   time.Time     // when err was set
 }
 
 func newJumps(d *Dialer) *jumps {
@@ -158,7 +160,7 @@ func (js *jumps) through(hops []hostfile.Host) *jump {
 	if j := js.open[name]; j != nil && !j.broken() {
 		return j
 	}
-	j := &jump{name: name, done: make(chan struct{}), gone: make(chan struct{})}
+	j := &jump{name: name, host: hops[len(hops)-1].Name, done: make(chan struct{}), gone: make(chan struct{})}
 	js.open[name] = j
 	js.wg.Go(func() { js.connect(j, hops) })
 	return j
@@ -181,15 +183,14 @@ func (j *jump) broken() bool {
 // connect makes a connection and keeps it until it breaks or the Dialer is closed.
 func (js *jumps) connect(j *jump, hops []hostfile.Host) {
 	defer close(j.gone)
-	last := hops[len(hops)-1]
-	conn, err := js.reach(last, hops[:len(hops)-1])
+	conn, before, err := js.reach(hops[len(hops)-1], hops[:len(hops)-1])
 	if err != nil {
-		j.err, j.over = &JumpError{Host: last.Name, Err: err}, time.Now()
+		j.err, j.over = &JumpError{Host: j.host, Err: err}, time.Now()
 		close(j.done)
 		return
 	}
 	js.d.log.Info("jump host connected", "host", j.name)
-	j.conn = conn
+	j.conn, j.before = conn, before
 	close(j.done)
 	defer context.AfterFunc(js.ctx, func() { conn.Conn.Close() })()
 	conn.Wait()
@@ -197,8 +198,9 @@ func (js *jumps) connect(j *jump, hops []hostfile.Host) {
 }
 
 // reach logs in to a jump host, which is a host like any other, but that it is never this
-// machine, and that the hosts in front of it may be given.
-func (js *jumps) reach(h hostfile.Host, before []hostfile.Host) (*sshConn, error) {
+// machine, and that the hosts in front of it may be given. through is the connection that
+// it was reached by, if that is one to another jump host.
+func (js *jumps) reach(h hostfile.Host, before []hostfile.Host) (conn *sshConn, through *jump, err error) {
 	a := js.d.attempt(js.ctx, h)
 	defer a.end()
 	config, err := a.configuration()
@@ -209,11 +211,11 @@ func (js *jumps) reach(h hostfile.Host, before []hostfile.Host) (*sshConn, error
 		err = config.leads(a.ctx, h, a.s)
 	}
 	if err != nil {
-		return nil, a.fail(err)
+		return nil, nil, a.fail(err)
 	}
 	a.s.elsewhere = true
-	conn, _, err := a.reach()
-	return conn, a.fail(err)
+	conn, _, err = a.reach()
+	return conn, a.jump, a.fail(err)
 }
 
 // leads follows the jump hosts of a host to one that is reached by itself. That there is
@@ -241,6 +243,7 @@ func (c *sshConfig) leads(ctx context.Context, h hostfile.Host, s *settings) err
 func (a *attempt) throughJump() (*bannerConn, error) {
 	a.trail.mark("jump")
 	j := a.d.jumps.through(a.s.jumps)
+	a.jump = j
 	a.leave()
 	a.budget.pause()
 	select {

@@ -289,6 +289,50 @@ func TestJumpStuck(t *testing.T) {
 	}
 }
 
+// Which links have broken with which jump host: one that is gone, or silent, or well.
+func TestBrokenJumps(t *testing.T) {
+	a, b, c := newFakeServer(t, "127.0.0.1:0").start(), newFakeServer(t, "127.0.0.1:0").start(), newFakeServer(t, "127.0.0.1:0").start()
+	port, stop := relay(t, c.port())
+	config := append(behind(t, 2, "a,b"), fmt.Sprintf("Host c\nHostName 127.0.0.1\nPort %d", port), jumpHost("a", a), jumpHost("b", b))
+	for i, jump := range []string{"a", "c", "none"} {
+		s := newFakeServer(t, "127.0.0.1:0").start()
+		config = append(config, fmt.Sprintf("Host gpu%d\nHostName 127.0.0.1\nPort %d\nProxyJump %s", i+2, s.port(), jump))
+	}
+	d := fakeDialer(t, func(o *Options) { o.Config = sshConfigFile(t, config...) })
+	links, errs := dialMany(t, d, 5)
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string, wait time.Duration, want ...string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		defer cancel()
+		broken := BrokenJumps(ctx, links)
+		for i, e := range broken {
+			got := ""
+			if e != nil {
+				got = e.Error()
+			}
+			if got != want[i] {
+				t.Errorf("%s: gpu%d: got %q; want %q", when, i, got, want[i])
+			}
+		}
+		if broken[0] != broken[1] {
+			t.Errorf("%s: two hosts behind one jump host have different errors", when)
+		}
+	}
+	check("all well", time.Minute, "", "", "", "", "")
+	stop()
+	mute := "jump host c: it does not answer any more"
+	check("one is silent", 200*time.Millisecond, "", "", "", mute, "")
+	d.jumps.through([]hostfile.Host{{Name: "a"}, {Name: "b"}}).conn.Conn.Close()
+	gone := "jump host b: connection lost"
+	check("the second of a chain is gone", 200*time.Millisecond, gone, gone, "", mute, "")
+	d.jumps.through([]hostfile.Host{{Name: "a"}}).conn.Conn.Close()
+	gone = "jump host a: connection lost"
+	check("so is the first", 200*time.Millisecond, gone, gone, gone, mute, "")
+}
+
 // Ending a Dial ends its wait for a jump host, and Close the connection that is being made.
 func TestJumpCancelled(t *testing.T) {
 	silent := newFakeServer(t, "127.0.0.1:0")

@@ -223,6 +223,7 @@ type remoteLink struct {
 	rest   []byte // read ahead, behind the hail
 	place  place  // where gorun is on the host
 	dialer *Dialer
+	jump   *jump  // the last one on the way; nil: none
 	rsh    string // by Options.Rsh: the name of the command whose end is told for the agent's
 	phases []Phase
 	closed sync.Once
