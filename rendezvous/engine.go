@@ -185,11 +185,16 @@ func (e *Engine) cancel(o origin) []Routed {
 // Tick returns the replies to requests whose deadline is not after now.
 func (e *Engine) Tick(now time.Time) []Routed {
 	var out []Routed
+	gets := map[question]string{} // what is said of a key to one host is said to all
 	for len(e.queue) > 0 && !e.queue[0].due.After(now) {
 		w := e.queue[0]
-		text := e.getText(w)
-		if w.meeting != nil {
+		text := gets[w.question()]
+		switch {
+		case w.meeting != nil:
 			text = e.meetingText(w.name, w.meeting)
+		case text == "":
+			text = e.getText(w)
+			gets[w.question()] = text
 		}
 		e.drop(w)
 		out = append(out, Routed{w.host, Reply{ID: w.id, Code: CodeDeadline, Err: text}})

@@ -207,15 +207,19 @@ func BenchmarkEngine10000(b *testing.B) {
 }
 
 // BenchmarkEngineMissing is the errors of a barrier to which one host of 1,250 did
-// not come.
+// not come, and of a key that nobody wrote.
 func BenchmarkEngineMissing(b *testing.B) {
-	e := largeEngine()
-	now := epochZero
-	for b.Loop() {
-		for host := range largeHosts - 1 {
-			e.Handle(now, host, Request{ID: 1, Op: opBarrier, Key: "b"})
-		}
-		now = now.Add(time.Hour)
-		e.Tick(now)
+	for _, op := range []string{opBarrier, opGet} {
+		b.Run(op, func(b *testing.B) {
+			e := largeEngine()
+			now := epochZero
+			for b.Loop() {
+				for host := range largeHosts - 1 {
+					e.Handle(now, host, Request{ID: 1, Op: op, Key: "b"})
+				}
+				now = now.Add(time.Hour)
+				e.Tick(now)
+			}
+		})
 	}
 }

@@ -160,9 +160,9 @@ func (u unique) split(value []byte) ([]ID, error) {
 	if len(value) != len(u.creators)*len(ID{}) {
 		return nil, fmt.Errorf("unique ID %q could not be made by %.200q", u.comm, value)
 	}
-	var ids []ID
-	for part := range slices.Chunk(value, len(ID{})) {
-		ids = append(ids, ID(part))
+	ids := make([]ID, len(u.creators))
+	for i := range ids {
+		copy(ids[i][:], value[i*len(ID{}):])
 	}
 	return ids, nil
 }

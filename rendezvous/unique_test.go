@@ -143,12 +143,12 @@ func TestUniqueIDsFail(t *testing.T) {
 // Everybody names the creator that did not come, and nobody rank 0, which waits for it.
 func TestUniqueIDsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clients := newPipeJob(t, 129, 129, 129, 129, 129, 129).clients() // seven creators
-		missing := []int{111, 222}
+		clients := newPipeJob(t, 86, 86, 86).clients() // three creators
+		missing := []int{86, 172}
 		clients = slices.DeleteFunc(clients, func(c *Client) bool { return slices.Contains(missing, c.Rank()) })
 		each(t, clients, func(c *Client) error {
 			_, err := UniqueIDs(within(t, time.Second), c, "world", 0, func() (ID, error) { return idOf(c.Rank()), nil })
-			want := `key "uid/world/0/1": rank 111 on node1 has not written it; key "uid/world/0/2": rank 222 on node2 has not written it (waited 1 s)`
+			want := `key "uid/world/0/1": rank 86 on node2 has not written it; key "uid/world/0/2": rank 172 on node3 has not written it (waited 1 s)`
 			if err == nil || err.Error() != want {
 				return fmt.Errorf("got %v; want %s", err, want)
 			}

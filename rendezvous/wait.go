@@ -18,6 +18,14 @@ type wait struct {
 	missing, left []int    // barrier: what the host reported
 }
 
+// question is what a get asks.
+type question struct {
+	name name
+	from int
+}
+
+func (w *wait) question() question { return question{w.name, w.from} }
+
 // queue is a heap of waits, earliest first.
 type queue []*wait
 
