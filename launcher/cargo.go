@@ -281,13 +281,13 @@ func (f *freight) open() (*os.File, error) {
 	return os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// manifest is the cargo as hosts are told of it.
-func (c *cargo) manifest() []wire.File {
+// manifest is the cargo as hosts are told of it: one frame for all of them.
+func (c *cargo) manifest() (wire.Frame, error) {
 	out := make([]wire.File, len(c.files))
 	for i, f := range c.files {
 		out[i] = wire.File{
 			Name: wire.Bytes(f.name), Path: wire.Bytes(f.path), Size: f.size, Root: f.root[:], Exec: f.exec, Empty: f.empty, Needed: f.needed,
 		}
 	}
-	return out
+	return wire.Encode(wire.Message{Files: &wire.Files{List: out}})
 }

@@ -94,10 +94,14 @@ func (s *staging) begin() {
 	if !s.read || s.r.m.stopping {
 		return
 	}
+	files, err := s.cargo.manifest()
+	if err != nil {
+		s.r.step(event{planErr: fmt.Errorf("list of files: %w", err)})
+		return
+	}
 	s.begun, s.told = time.Now(), time.Now()
 	s.have, s.leader = make([]*wire.Have, len(s.r.hosts)), make([]int, len(s.r.hosts))
 	s.got, s.ready = make([]int64, len(s.r.hosts)), make([]bool, len(s.r.hosts))
-	files := s.cargo.manifest()
 	used := 0
 	for _, n := range s.layout.Count {
 		used += min(n, 1)
@@ -108,17 +112,13 @@ func (s *staging) begin() {
 			continue
 		}
 		s.waits++
-		st := &wire.Stage{
-			JobID: s.r.id, Node: s.nodes[i], Key: s.key, Dir: wire.Bytes(s.r.job.Dir), Files: files,
-		}
+		st := &wire.Stage{JobID: s.r.id, Node: s.nodes[i], Key: s.key, Dir: wire.Bytes(s.r.job.Dir)}
 		if bcast.Relayed(used, s.cargo.size()) {
 			st.Listen = s.site.addrs[i]
 		}
 		h.courier.Store(newCourier(s.cargo, h.send))
-		if err := h.send.SendMessage(wire.Message{Stage: st}); err != nil {
-			s.r.step(event{planErr: fmt.Errorf("list of files for %s: %w", h.spec.Name, err)})
-			return
-		}
+		h.send.Send(files)
+		h.send.SendMessage(wire.Message{Stage: st})
 	}
 	s.r.step(event{moved: true})
 }

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"gorun/hostfile"
 	"gorun/launcher/bcast"
 	"gorun/launcher/wire"
 )
@@ -17,7 +20,10 @@ import (
 // stage says hello and waits to be told of files.
 func (f *fake) stage() *wire.Stage {
 	f.hello()
-	return f.until(func(m wire.Message) bool { return m.Stage != nil }).Stage
+	list := f.until(func(m wire.Message) bool { return m.Files != nil }).Files
+	st := f.until(func(m wire.Message) bool { return m.Stage != nil }).Stage
+	st.Files = list.List
+	return st
 }
 
 func (f *fake) fetch() *wire.Fetch {
@@ -307,5 +313,37 @@ func TestSayWhere(t *testing.T) {
 	s.ready[1] = true
 	if got, want := s.where(), "files are brought to 2 hosts; 1 have them; the slowest, a, has 400 bytes of 1.0 kB"; got != want {
 		t.Errorf("got %q; want %q", got, want)
+	}
+}
+
+// TestManifestIsEncodedOnce: a long list of files costs the head no more with many hosts.
+func TestManifestIsEncodedOnce(t *testing.T) {
+	const hosts, files = 200, 2000
+	r := &run{m: newMachine(make([]string, hosts), Job{Bcast: true}, defaultWaits())}
+	s := &staging{r: r, cargo: &cargo{}, read: true, nodes: make([]int, hosts), layout: Layout{Count: make([]int, hosts)}}
+	for i := range hosts {
+		h := newHost(i, hostfile.Host{Name: "gpu"})
+		h.send = wire.NewSender(io.Discard)
+		defer h.send.Close()
+		r.hosts, s.layout.Count[i] = append(r.hosts, h), 1
+	}
+	for i := range files {
+		s.cargo.files = append(s.cargo.files, freight{name: fmt.Sprint("file", i), path: fmt.Sprint("/somewhere/file", i)})
+	}
+	manifest, err := s.cargo.manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s.begin()
+	for _, h := range r.hosts {
+		if err := h.send.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if got, most := after.TotalAlloc-before.TotalAlloc, uint64(hosts*len(manifest.Payload)/2); got > most {
+		t.Errorf("the head allocates %d bytes for a list of %d, to %d hosts; want at most %d", got, len(manifest.Payload), hosts, most)
 	}
 }

@@ -45,12 +45,11 @@ func FuzzLink(f *testing.F) {
 	f.Add(frames(start, wire.Frame{Kind: wire.Heartbeat}))
 	f.Add(frames(plan, wire.Frame{Kind: wire.Store, Payload: []byte("{\"id\":1,\"len\":0}\n")}))
 	f.Add([]byte("garbage"))
-	stage := control(f, wire.Message{Stage: &wire.Stage{
-		JobID: "0123456789abcdef", Key: make([]byte, 32), Files: []wire.File{{Name: wire.Bytes("a"), Path: wire.Bytes("/no/a"), Size: 3, Root: make([]byte, 32)}},
-	}})
-	f.Add(frames(stage, stage))
-	f.Add(frames(stage, control(f, wire.Message{Fetch: &wire.Fetch{}}), wire.Frame{Kind: wire.Content, Payload: []byte("abc")}, plan))
-	f.Add(frames(stage, control(f, wire.Message{Look: &wire.Look{}}), control(f, wire.Message{Fetch: &wire.Fetch{From: "127.0.0.1:9"}}), wire.Frame{Kind: wire.Content}))
+	list := control(f, wire.Message{Files: &wire.Files{List: []wire.File{{Name: wire.Bytes("a"), Path: wire.Bytes("/no/a"), Size: 3, Root: make([]byte, 32)}}}})
+	stage := control(f, wire.Message{Stage: &wire.Stage{JobID: "0123456789abcdef", Key: make([]byte, 32)}})
+	f.Add(frames(list, stage, list, stage))
+	f.Add(frames(list, stage, control(f, wire.Message{Fetch: &wire.Fetch{}}), wire.Frame{Kind: wire.Content, Payload: []byte("abc")}, plan))
+	f.Add(frames(list, stage, control(f, wire.Message{Look: &wire.Look{}}), control(f, wire.Message{Fetch: &wire.Fetch{From: "127.0.0.1:9"}}), wire.Frame{Kind: wire.Content}))
 	home := f.TempDir()
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a := newAgent(bytes.NewReader(b), io.Discard, Config{Environ: []string{"HOME=" + home}})

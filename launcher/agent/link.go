@@ -97,7 +97,11 @@ func (a *agent) message(j *job, m wire.Message) error {
 	switch {
 	case m.Plan != nil:
 		return a.takePlan(j, m.Plan)
+	case m.Files != nil:
+		a.files = m.Files.List
+		return nil
 	case m.Stage != nil:
+		m.Stage.Files = a.files
 		return a.stage(m.Stage)
 	case m.Look != nil || m.Fetch != nil:
 		return a.order(m)

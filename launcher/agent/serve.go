@@ -77,6 +77,7 @@ type agent struct {
 	paused atomic.Bool    // the head is suspended
 	job    atomic.Pointer[job]
 	store  atomic.Pointer[rendezvous.Server]
+	files  []wire.File            // the last list of them; owned by the link's reader
 	stager atomic.Pointer[stager] // nil: the job has no files to bring
 	began  time.Time
 

@@ -66,6 +66,7 @@ func (c *cargo) plan(ranks ...[]string) *wire.Plan {
 // stage tells an agent of the files, and returns what it says.
 func (h *head) stage(c *cargo) *wire.Have {
 	h.t.Helper()
+	h.tell(wire.Message{Files: &wire.Files{List: c.job.Files}})
 	h.tell(wire.Message{Stage: &c.job})
 	return message(h, "have", func(m wire.Message) *wire.Have { return m.Have })
 }

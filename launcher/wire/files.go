@@ -3,20 +3,26 @@ package wire
 // The messages by which files come to a host, before its plan. The host says what it
 // lacks, is told where to get it, and says when it has everything:
 //
-//	Stage ► Have, then for some Look ► Seen, then Fetch ► Staged
+//	Files, Stage ► Have, then for some Look ► Seen, then Fetch ► Staged
 
-// Stage names the files that the ranks of a host are to find there. The host makes a
-// directory of the job for them.
+// Files names the files that the ranks are to find on their hosts. It is the same for all
+// hosts, and may be long: a message of its own is encoded once.
+type Files struct {
+	List []File `json:"list"`
+}
+
+// Stage has a host get the Files that it was told of before. The host makes a directory
+// of the job for them.
 type Stage struct {
 	JobID  string `json:"job_id"`
 	Node   int    `json:"node"`
 	Key    []byte `json:"key"`              // 32 bytes that only agents of this job know
 	Listen string `json:"listen,omitempty"` // address at which other hosts may ask this one for files; "": none will
 	Dir    Bytes  `json:"dir"`              // where ranks run without a directory of their own; if it lacks something, they run in the job's
-	Files  []File `json:"files"`
+	Files  []File `json:"-"`                // the list before, put here by who reads both
 }
 
-// File is one file of a Stage.
+// File is one file of a list.
 type File struct {
 	Name   Bytes  `json:"name"`           // relative: its place in the job's directory
 	Path   Bytes  `json:"path"`           // absolute: where the head has it; a host may have it there, too

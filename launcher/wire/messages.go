@@ -28,6 +28,7 @@ type Message struct {
 	Signal  *Signal  `json:"signal,omitempty"`
 	Stop    *Stop    `json:"stop,omitempty"`
 	Pause   *Pause   `json:"pause,omitempty"`
+	Files   *Files   `json:"files,omitempty"`
 	Stage   *Stage   `json:"stage,omitempty"`
 	Look    *Look    `json:"look,omitempty"`
 	Fetch   *Fetch   `json:"fetch,omitempty"`

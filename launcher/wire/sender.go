@@ -41,7 +41,8 @@ func NewSender(w io.Writer) *Sender {
 	return s
 }
 
-// Send queues f; it takes over f.Payload. After a write error or Close it drops f:
+// Send queues f, whose Payload must not change any more; several Senders may have the
+// same. After a write error or Close it drops f:
 // the reader of the same link reports the loss.
 func (s *Sender) Send(f Frame) {
 	s.mu.Lock()
@@ -173,19 +174,25 @@ func (s *Sender) writeQueue(w *frameWriter) (closed bool, err error) {
 	}
 }
 
-// frameWriter writes frames by way of a buffer that it keeps, unless it got big.
+// frameWriter writes frames by way of a buffer that it keeps. Of a long message that holds
+// one part at a time: many links may be sent the same at once.
 type frameWriter struct {
 	w       *bufio.Writer
 	scratch []byte
 }
 
 func (w *frameWriter) write(f Frame) error {
-	w.scratch = appendFrame(w.scratch[:0], f)
-	_, err := w.w.Write(w.scratch)
-	if cap(w.scratch) > 2*MaxPayload {
+	long := len(f.Payload) > MaxPayload
+	for more := true; more; {
+		w.scratch, f.Payload, more = appendPart(w.scratch[:0], f)
+		if _, err := w.w.Write(w.scratch); err != nil {
+			return err
+		}
+	}
+	if long { // few are
 		w.scratch = nil
 	}
-	return err
+	return nil
 }
 
 // fail records err and reports whether the loop must end.

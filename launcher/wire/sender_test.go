@@ -87,6 +87,27 @@ func TestSender(t *testing.T) {
 	}
 }
 
+// widest is the longest write that it was given.
+type widest int
+
+func (w *widest) Write(p []byte) (int, error) {
+	*w = max(*w, widest(len(p)))
+	return len(p), nil
+}
+
+// TestLongMessageIsNotCopied: what many links are sent at once is in memory once.
+func TestLongMessageIsNotCopied(t *testing.T) {
+	var w widest
+	s := NewSender(&w)
+	s.Send(Frame{Control, 0, make([]byte, 100*MaxPayload)})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if most := widest(MaxPayload + headerLen + 4<<10); w == 0 || w > most {
+		t.Errorf("got a write of %d bytes; want at most %d", w, most)
+	}
+}
+
 // TestSendComesFirst: with the stream blocked in a bulk frame, whatever is queued
 // goes before the next bulk frame.
 func TestSendComesFirst(t *testing.T) {

@@ -170,19 +170,22 @@ func checkHeader(f Frame, flags byte, n int) error {
 
 // appendFrame adds f to b, cut into as many frames as its payload needs.
 func appendFrame(b []byte, f Frame) []byte {
-	p := f.Payload
-	for {
-		n, flags := min(len(p), MaxPayload), byte(0)
-		if n < len(p) && f.Kind.whole() {
-			flags = flagMore
-		}
-		b = append(b, byte(f.Kind), flags, byte(n>>8), byte(n))
-		b = binary.BigEndian.AppendUint32(b, f.Stream)
-		b = append(b, p[:n]...)
-		if p = p[n:]; len(p) == 0 {
-			return b
-		}
+	for more := true; more; {
+		b, f.Payload, more = appendPart(b, f)
 	}
+	return b
+}
+
+// appendPart adds a frame of as much of f as there may be in one. It returns the payload
+// that is left, and whether there is any.
+func appendPart(b []byte, f Frame) (with, rest []byte, more bool) {
+	n, flags := min(len(f.Payload), MaxPayload), byte(0)
+	if more = n < len(f.Payload); more && f.Kind.whole() {
+		flags = flagMore
+	}
+	b = append(b, byte(f.Kind), flags, byte(n>>8), byte(n))
+	b = binary.BigEndian.AppendUint32(b, f.Stream)
+	return append(b, f.Payload[:n]...), f.Payload[n:], more
 }
 
 // CreditFrame grants n more bytes on stream.
