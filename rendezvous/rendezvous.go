@@ -7,44 +7,10 @@
 // the command "gorun store". The package moves no frames between agent and head:
 // its callers do.
 //
-// # Protocol of the socket
-//
-// GORUN_STORE=unix:PATH names the socket. A request is one line of JSON and then
-// len raw bytes:
-//
-//	{"op":"put","key":"addr/3","len":14,"timeout_ms":60000,"epoch":0,"id":7}
-//
-// and a reply is the same:
-//
-//	{"id":7,"len":0}
-//	{"id":8,"len":0,"code":"deadline","err":"key \"addr/3\": rank 3 on node2 has not written it"}
-//
-// A reply repeats the request's id; requests may be sent without waiting, and are
-// then answered in the order in which they can be. A line is at most MaxLine bytes
-// of UTF-8. Fields left out are zero, but for timeout_ms (60 seconds) and epoch (that of hello).
-// Unknown fields are ignored. The ops:
-//
-//	hello    {rank, epoch} comes first, within 5 seconds; the reply's value is the job's secret
-//	put      {key, len} sets a key; the same value again is fine, another is an error (conflict)
-//	get      {key, timeout_ms, from} waits for a key; from is the rank that is to write it, for the error's text
-//	try      {key} answers at once; a key that is not there has the code "absent"
-//	barrier  {key, timeout_ms} waits until every rank of the job has entered the barrier of that name
-//	cancel   {id} takes back a waiting request, which is then never answered; cancel has no reply
-//
-// Keys and barriers belong to an epoch: those of different epochs never meet.
-// A closed connection takes back everything it waits for, also when only its
-// writing side is closed. After a line that is not a request, or a value that is
-// too long, the agent answers with an error and closes the connection.
-//
-// # Barriers
-//
-// A barrier is known by its name and epoch, and is for all ranks of the job. It is
-// released, for all, at a moment when every rank waits in it; a rank whose
-// deadline passes or whose connection closes has left it. From that moment the
-// name is free again, and a rank that enters it enters the next barrier of that
-// name: it does not matter which of the rank's processes enters, or how many there
-// were before. A rank that enters a barrier in which it waits already gets an error.
-// A client that is killed in the very moment of the release may count as present.
+// The environment variable GORUN_STORE is unix:PATH. What is said on that socket, with
+// limits, codes, what a barrier is, and which keys hold unique IDs, is in docs/store.md:
+// requests and replies are each one line of JSON and then raw bytes. Agent and head
+// speak the same language, in which a barrier's report has two fields more.
 package rendezvous
 
 import (
