@@ -21,6 +21,9 @@ func (r *run) place() {
 		r.note("warn", w)
 	}
 	layout, site, err := r.decide()
+	if err == nil {
+		err = r.chooseCommID(layout, site)
+	}
 	if err != nil {
 		r.step(event{planErr: err})
 		return

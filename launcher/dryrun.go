@@ -42,6 +42,9 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	if err != nil {
 		return err
 	}
+	if job.CommID {
+		env.setCommID(decidedAtLaunch)
+	}
 	p := &planner{job: job, id: strings.Repeat("0", 16), env: env}
 	p.lay(layout)
 	for _, h := range hosts {
@@ -196,6 +199,10 @@ func printEnv(w io.Writer, p *planner) {
 			switch v.Name {
 			case "MASTER_PORT", "GORUN_JOB_ID", "GORUN_STORE":
 				v.Value = decidedAtLaunch
+			case "GORUN_ENV_DIGEST":
+				if p.job.CommID { // it has a part in that
+					v.Value = decidedAtLaunch
+				}
 			}
 			fmt.Fprintf(w, "  %s\n", envsync.Show(v))
 		}

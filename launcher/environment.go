@@ -49,6 +49,9 @@ func (j Job) environment() (environment, []envsync.Note, error) {
 		env.digests[i] = envsync.Digest(texts(whole))
 	}
 	env.hosts, err = j.hostEnvironments(job)
+	if err == nil && j.CommID {
+		err = env.checkCommID()
+	}
 	if !env.uniform() {
 		notes = append(notes, envsync.Note{Level: "warn", Text: "the programs get different NCCL settings; -genv NAME VALUE sets one for all of them"})
 	}

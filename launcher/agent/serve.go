@@ -63,6 +63,7 @@ type agent struct {
 	end   *ending
 	fork  *forker
 	port  heldPort
+	comm  heldPort
 	claim claim
 	alien map[procKey]bool // what descended from this process at its start: the session's, not the job's
 
@@ -104,8 +105,8 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, cfg Config) int {
 	if _, err := io.WriteString(w, wire.Hail(cfg.Nonce)+"\n"); err != nil {
 		return a.fail(err)
 	}
-	a.out, a.port, a.fork = wire.NewSender(w), holdPort(), newForker()
-	a.out.SendMessage(wire.Message{Hello: hello(cfg.Environ, a.port.port)})
+	a.out, a.port, a.comm, a.fork = wire.NewSender(w), holdPort(bindPort), holdPort(bindCommPort), newForker()
+	a.out.SendMessage(wire.Message{Hello: hello(cfg.Environ, a.port.port, a.comm.port)})
 	go a.readLink()
 	watched := make(chan struct{})
 	go func() { defer close(watched); a.watch(ctx, signals) }()
@@ -186,6 +187,9 @@ func (a *agent) run() wire.Done {
 func (a *agent) runJob(j *job) *running {
 	if !j.plan.HoldPort {
 		a.port.drop()
+	}
+	if !j.plan.HoldComm {
+		a.comm.drop()
 	}
 	failures := a.prepare(j)
 	if isClosed(a.end.begun) {

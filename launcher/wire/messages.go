@@ -58,6 +58,7 @@ type Hello struct {
 	SSHServer  string      `json:"ssh_server"` // server address of SSH_CONNECTION, "" without one
 	RouteAddr  string      `json:"route_addr"` // source address towards the ssh client, "" if unknown
 	Port       int         `json:"port"`       // a port outside ip_local_port_range that the agent holds bound, 0 if none
+	CommPort   int         `json:"comm_port"`  // another, held so that only a program of this user that sets SO_REUSEPORT can bind it
 }
 
 // Interface is a network interface that is up, with its addresses in text, no prefix length.
@@ -84,6 +85,7 @@ type Plan struct {
 	Window    *Window       `json:"window,omitempty"` // each rank's stdout and stderr are one pseudo terminal of this size; nil: two pipes
 	Credit    int           `json:"credit"`           // bytes each output stream may send before the first grant
 	HoldPort  bool          `json:"hold_port"`        // keep Hello.Port bound until the ranks have ended
+	HoldComm  bool          `json:"hold_comm"`        // and Hello.CommPort
 	LostAfter time.Duration `json:"lost_after"`       // silence of the head after which the agent stops its ranks
 	Grace     time.Duration `json:"grace"`            // between TERM and KILL when the agent stops on its own
 }
