@@ -11,7 +11,7 @@ import (
 
 // hello describes this host. It reads a few files of /proc and /sys and forks
 // nothing: all agents of a job do this before its first rank can be placed.
-func hello(environ []string, port, comm int) *wire.Hello {
+func hello(environ []string, port int) *wire.Hello {
 	connection, _ := lookup(environ, "SSH_CONNECTION")
 	client, server := sshAddrs(connection)
 	cores, gpus := Capacity()
@@ -20,7 +20,7 @@ func hello(environ []string, port, comm int) *wire.Hello {
 		Hostname: nodename(), BootID: readLine("/proc/sys/kernel/random/boot_id"),
 		Cores: cores, GPUs: gpus,
 		Interfaces: interfaces(), SSHServer: server, RouteAddr: routeAddr(client),
-		Port: port, CommPort: comm,
+		Port: port,
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 func TestHello(t *testing.T) {
 	begin := time.Now()
-	h := hello([]string{"SSH_CONNECTION=::1 50000 ::1 22"}, 12345, 12346)
+	h := hello([]string{"SSH_CONNECTION=::1 50000 ::1 22"}, 12345)
 	t.Logf("hello took %v", time.Since(begin))
 	name, _ := os.Hostname()
 	if h.PID != os.Getpid() || h.UID != os.Getuid() || h.Hostname != name || h.Port != 12345 {
@@ -156,7 +156,7 @@ func TestParseRange(t *testing.T) {
 }
 
 func TestTwoAgentsNeverShareAPort(t *testing.T) {
-	a := holdPort(bindPort)
+	a := holdPort()
 	if a.port == 0 {
 		t.Fatal("no port")
 	}

@@ -116,6 +116,13 @@ func (a *agent) message(j *job, m wire.Message) error {
 			j.resize(*m.Window)
 		}
 		return nil
+	case m.Ask != nil:
+		select {
+		case a.own.asks <- *m.Ask:
+			return nil
+		default:
+			return fmt.Errorf("%w: a second question", errFrame)
+		}
 	case j == nil:
 		return fmt.Errorf("%w: a message before the plan", errFrame)
 	case m.Start != nil:

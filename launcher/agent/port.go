@@ -14,21 +14,22 @@ const (
 	portTries = 16
 )
 
-// A heldPort is a TCP port that is bound, but not listened to: another agent or an
-// outgoing connection cannot have it, and who can is said at bindPort and bindCommPort.
+// A heldPort is a TCP port that is bound on all IPv4 addresses, but not listened to:
+// rank 0's program, which sets SO_REUSEADDR as servers do, can have it; another
+// agent or an outgoing connection cannot.
 type heldPort struct {
 	fd   int
 	port int // 0: none is held
 }
 
-// holdPort finds a free port outside the range of outgoing connections, and binds it.
+// holdPort finds and binds a free port outside the range of outgoing connections.
 // Where that range leaves none (many clusters widen it to 1024-65535) a port inside
 // it is as safe, for as long as it is held.
-func holdPort(bind func(port int) (fd int, err error)) heldPort {
+func holdPort() heldPort {
 	low, high := parseRange(readLine("/proc/sys/net/ipv4/ip_local_port_range"))
 	for range portTries {
 		port := pickPort(low, high, rand.IntN)
-		if fd, err := bind(port); err == nil {
+		if fd, err := bindPort(port); err == nil {
 			return heldPort{fd, port}
 		}
 	}
@@ -71,37 +72,16 @@ func pickPort(low, high int, random func(n int) int) int {
 	}
 }
 
-// bindPort binds port on all IPv4 addresses, for rank 0's program if that sets
-// SO_REUSEADDR, as servers do.
+// bindPort binds port. The socket is made shareable only after it is bound: two
+// sockets that were shareable before could both bind.
 func bindPort(port int) (int, error) {
-	return bindShared(unix.AF_INET, &unix.SockaddrInet4{Port: port}, unix.SO_REUSEADDR)
-}
-
-// bindCommPort binds port on all addresses, for rank 0's program if that sets
-// SO_REUSEPORT, as NCCL does. Other users' programs cannot have it whatever they set.
-func bindCommPort(port int) (int, error) {
-	fd, err := bindShared(unix.AF_INET6, &unix.SockaddrInet6{Port: port}, unix.SO_REUSEPORT)
-	if err == unix.EAFNOSUPPORT || err == unix.EADDRNOTAVAIL { // a host without IPv6
-		return bindShared(unix.AF_INET, &unix.SockaddrInet4{Port: port}, unix.SO_REUSEPORT)
-	}
-	return fd, err
-}
-
-// bindShared binds a socket, then lets others that set option bind the same: two that had
-// set it before could both bind.
-func bindShared(family int, addr unix.Sockaddr, option int) (int, error) {
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
-	if family == unix.AF_INET6 { // a site may have net.ipv6.bindv6only set
-		err = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0)
-	}
+	err = unix.Bind(fd, &unix.SockaddrInet4{Port: port})
 	if err == nil {
-		err = unix.Bind(fd, addr)
-	}
-	if err == nil {
-		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, 1)
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
 	}
 	if err != nil {
 		unix.Close(fd)

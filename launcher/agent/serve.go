@@ -63,7 +63,6 @@ type agent struct {
 	end   *ending
 	fork  *forker
 	port  heldPort
-	comm  heldPort
 	claim claim
 	alien map[procKey]bool // what descended from this process at its start: the session's, not the job's
 
@@ -80,6 +79,7 @@ type agent struct {
 	store  atomic.Pointer[rendezvous.Server]
 	files  []wire.File            // the last list of them; owned by the link's reader
 	stager atomic.Pointer[stager] // nil: the job has no files to bring
+	own    *settler
 	began  time.Time
 
 	looking atomic.Bool    // the ranks are being looked at
@@ -105,8 +105,13 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, cfg Config) int {
 	if _, err := io.WriteString(w, wire.Hail(cfg.Nonce)+"\n"); err != nil {
 		return a.fail(err)
 	}
-	a.out, a.port, a.comm, a.fork = wire.NewSender(w), holdPort(bindPort), holdPort(bindCommPort), newForker()
-	a.out.SendMessage(wire.Message{Hello: hello(cfg.Environ, a.port.port, a.comm.port)})
+	a.out, a.port, a.fork = wire.NewSender(w), holdPort(), newForker()
+	a.own = a.newSettler()
+	a.own.start()
+	h := hello(cfg.Environ, a.port.port)
+	known := <-a.own.first
+	h.Settings, h.More = known.now, known.more
+	a.out.SendMessage(wire.Message{Hello: h})
 	go a.readLink()
 	watched := make(chan struct{})
 	go func() { defer close(watched); a.watch(ctx, signals) }()
@@ -137,6 +142,26 @@ func newAgent(r io.Reader, w io.Writer, cfg Config) *agent {
 	}
 	a.lost.Store(int64(defaultLost))
 	return a
+}
+
+// newSettler is what looks for this host's NCCL settings.
+func (a *agent) newSettler() *settler {
+	shell, ok := lookup(a.cfg.Environ, "SHELL")
+	if !ok {
+		shell = "/bin/sh"
+	}
+	return &settler{
+		session: a.cfg.Environ, etc: "/etc", home: homeDir(a.cfg.Environ), end: a.end.begun,
+		send: func(s wire.Settings) { a.out.SendMessage(wire.Message{Settings: &s}) },
+		shell: loginShell{
+			path: shell, session: a.cfg.Environ, mark: "gorun-" + a.cfg.Nonce, alien: a.alien, limit: loginLimit,
+			fork: func(f func()) {
+				done := make(chan struct{})
+				a.fork.work <- func() { defer close(done); f() }
+				<-done
+			},
+		},
+	}
 }
 
 // ownProcess makes descriptors that were inherited close on exec, and orphans ours.
@@ -188,9 +213,7 @@ func (a *agent) runJob(j *job) *running {
 	if !j.plan.HoldPort {
 		a.port.drop()
 	}
-	if !j.plan.HoldComm {
-		a.comm.drop()
-	}
+	joinedOr(a.own.settled, a.end.begun) // no rank may start beside the login shell
 	failures := a.prepare(j)
 	if isClosed(a.end.begun) {
 		return nil
@@ -277,7 +300,9 @@ type running struct {
 // leave says goodbye, and joins what Serve has started as far as that is possible.
 // It reports whether the head has been told.
 func (a *agent) leave(done wire.Done) (told bool) {
-	close(a.fork.work)
+	if joined(a.own.done, nil, joinLimit+reapLimit) { // else it may fork yet
+		close(a.fork.work)
+	}
 	if !isClosed(a.end.gone) {
 		a.out.SendMessage(wire.Message{Done: &done})
 	}

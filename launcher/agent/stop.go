@@ -51,7 +51,6 @@ func (a *agent) cleanUp(run *running) wire.Done {
 		done.Left = append(done.Left[:maxLeft], fmt.Sprintf("and %d more", n))
 	}
 	a.port.drop()
-	a.comm.drop()
 	if run != nil {
 		a.drain(run.job)
 	}

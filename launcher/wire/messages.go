@@ -21,6 +21,7 @@ type Message struct {
 	Got      *Got      `json:"got,omitempty"`
 	Staged   *Staged   `json:"staged,omitempty"`
 	Picture  *Picture  `json:"picture,omitempty"`
+	Settings *Settings `json:"settings,omitempty"`
 
 	// From the head.
 	Plan    *Plan    `json:"plan,omitempty"`
@@ -34,6 +35,7 @@ type Message struct {
 	Fetch   *Fetch   `json:"fetch,omitempty"`
 	Window  *Window  `json:"window,omitempty"`
 	Inspect *Inspect `json:"inspect,omitempty"`
+	Ask     *Ask     `json:"ask,omitempty"`
 }
 
 // Hail is the line, without its end, with which an agent opens its stream. nonce
@@ -58,7 +60,33 @@ type Hello struct {
 	SSHServer  string      `json:"ssh_server"` // server address of SSH_CONNECTION, "" without one
 	RouteAddr  string      `json:"route_addr"` // source address towards the ssh client, "" if unknown
 	Port       int         `json:"port"`       // a port outside ip_local_port_range that the agent holds bound, 0 if none
-	CommPort   int         `json:"comm_port"`  // another, held so that only a program of this user that sets SO_REUSEPORT can bind it
+
+	Settings *Settings `json:"settings,omitempty"` // nil: they come in a message of their own
+	More     bool      `json:"more,omitempty"`     // a Settings message follows, which replaces these
+}
+
+// Settings are the NCCL settings that a host has of its own, raw: what counts of them is
+// the head's business.
+type Settings struct {
+	Session []Bytes    `json:"session,omitempty"` // NAME=value of the agent's session
+	Login   []Bytes    `json:"login,omitempty"`   // NAME=value that the profile files of the user's login shell set, or set otherwise
+	Trouble string     `json:"trouble,omitempty"` // why it is not known what they set
+	Files   []ConfFile `json:"files,omitempty"`   // in the order in which NCCL reads them; those that are not there are left out
+}
+
+// ConfFile is a file of NCCL settings.
+type ConfFile struct {
+	Path    Bytes  `json:"path"`
+	User    bool   `json:"user,omitempty"` // it is the user's, or what NCCL_CONF_FILE names; else the host's
+	Text    Bytes  `json:"text,omitempty"`
+	Trouble string `json:"trouble,omitempty"` // why it could not be read
+}
+
+// Ask asks for Settings with another file in the place of the user's, as NCCL_CONF_FILE
+// of the job says, which counts from Dir; the user's own if ConfFile is empty.
+type Ask struct {
+	ConfFile Bytes `json:"conf_file"`
+	Dir      Bytes `json:"dir"`
 }
 
 // Interface is a network interface that is up, with its addresses in text, no prefix length.
@@ -85,7 +113,6 @@ type Plan struct {
 	Window    *Window       `json:"window,omitempty"` // each rank's stdout and stderr are one pseudo terminal of this size; nil: two pipes
 	Credit    int           `json:"credit"`           // bytes each output stream may send before the first grant
 	HoldPort  bool          `json:"hold_port"`        // keep Hello.Port bound until the ranks have ended
-	HoldComm  bool          `json:"hold_comm"`        // and Hello.CommPort
 	LostAfter time.Duration `json:"lost_after"`       // silence of the head after which the agent stops its ranks
 	Grace     time.Duration `json:"grace"`            // between TERM and KILL when the agent stops on its own
 }
