@@ -21,9 +21,6 @@ func (r *run) place() {
 		r.note("warn", w)
 	}
 	layout, site, err := r.decide()
-	if err == nil {
-		err = r.chooseCommID(layout, site)
-	}
 	if err != nil {
 		r.step(event{planErr: err})
 		return
@@ -86,21 +83,26 @@ func (r *run) sayLayout(p *planner) {
 	}
 }
 
-// decide makes the layout and chooses addresses.
+// decide makes the layout, completes the environment and chooses addresses.
 func (r *run) decide() (Layout, site, error) {
 	var offers []Offer
 	var peers []peer
 	for _, h := range r.hosts {
 		o, _ := offer(h.spec, h.hello)
 		offers = append(offers, o)
-		peers = append(peers, peer{h.spec.Name, h.hello, h.local(), lookup(r.env.hosts[h.spec.Name], "NCCL_SOCKET_IFNAME")})
 	}
 	layout, err := r.job.Place(offers)
 	if err == nil {
 		err = r.job.checkStdin(layout)
 	}
+	if err == nil {
+		err = r.reconcile(layout)
+	}
 	if err != nil {
 		return layout, site{}, err
+	}
+	for _, h := range r.hosts {
+		peers = append(peers, peer{h.spec.Name, h.hello, h.local(), lookup(r.env.hosts[h.spec.Name], "NCCL_SOCKET_IFNAME")})
 	}
 	s, err := survey(peers, layout, r.job.Interface, r.env.lookup("NCCL_SOCKET_IFNAME"))
 	return layout, s, err

@@ -42,9 +42,6 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	if err != nil {
 		return err
 	}
-	if job.CommID {
-		env.setCommID(decidedAtLaunch)
-	}
 	p := &planner{job: job, id: strings.Repeat("0", 16), env: env}
 	p.lay(layout)
 	for _, h := range hosts {
@@ -178,9 +175,6 @@ func printEnv(w io.Writer, p *planner) {
 		fmt.Fprintf(w, "  %s begins with %s  (--prefix)\n", name, quoteArg(dir))
 	}
 	printVars(w, p.env.job)
-	if len(p.env.job) == 0 && p.job.Prefix == "" {
-		fmt.Fprintln(w, "  nothing beside the host's own environment")
-	}
 	for i, vars := range p.env.apps {
 		if len(vars) > 0 {
 			fmt.Fprintf(w, "\nevery rank of %s:\n", p.job.Apps[i].text())
@@ -199,10 +193,6 @@ func printEnv(w io.Writer, p *planner) {
 			switch v.Name {
 			case "MASTER_PORT", "GORUN_JOB_ID", "GORUN_STORE":
 				v.Value = decidedAtLaunch
-			case "GORUN_ENV_DIGEST":
-				if p.job.CommID { // it has a part in that
-					v.Value = decidedAtLaunch
-				}
 			}
 			fmt.Fprintf(w, "  %s\n", envsync.Show(v))
 		}

@@ -30,6 +30,7 @@ func (j Job) environment() (environment, []envsync.Note, error) {
 	if err != nil {
 		return environment{}, nil, err
 	}
+	job = withoutConfFile(job)
 	notes := slices.Clone(common)
 	env := environment{job: job, apps: make([][]envsync.Var, len(j.Apps)), digests: make([]string, len(j.Apps))}
 	for i, a := range j.Apps {
@@ -40,18 +41,16 @@ func (j Job) environment() (environment, []envsync.Note, error) {
 			if whole, more, err = policy.Build(); err != nil {
 				return environment{}, nil, err
 			}
+			whole = withoutConfFile(whole)
 			env.apps[i] = beside(job, whole)
 			notes = append(notes, notesOf(a, beside(common, more))...)
 		}
 		if err := envsync.CheckSize(a.Args, texts(whole)); err != nil {
 			return environment{}, nil, err
 		}
-		env.digests[i] = envsync.Digest(texts(whole))
 	}
+	env.sum()
 	env.hosts, err = j.hostEnvironments(job)
-	if err == nil && j.CommID {
-		err = env.checkCommID()
-	}
 	if !env.uniform() {
 		notes = append(notes, envsync.Note{Level: "warn", Text: "the programs get different NCCL settings; -genv NAME VALUE sets one for all of them"})
 	}
@@ -73,6 +72,13 @@ func (j Job) hostEnvironments(job []envsync.Var) (map[string][]envsync.Var, erro
 		hosts[name] = slices.DeleteFunc(slices.Clone(vars), func(v envsync.Var) bool { return asked[v.Name] })
 	}
 	return hosts, nil
+}
+
+// sum computes the digests.
+func (e *environment) sum() {
+	for i := range e.digests {
+		e.digests[i] = envsync.Digest(texts(slices.Concat(e.job, e.apps[i])))
+	}
 }
 
 // uniform reports whether all ranks get the same NCCL settings.

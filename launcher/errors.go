@@ -75,6 +75,31 @@ func (e *PrepareError) Error() string {
 	return fmt.Sprintf("%s: %s", f.Host, f.Text)
 }
 
+// SettingsError: NCCL settings that must be equal in a job are not equal on its hosts,
+// and the job has not decided about them.
+type SettingsError struct{ Differences []Difference }
+
+// Difference is one such variable.
+type Difference struct {
+	Name   string
+	Values []HostsValue
+}
+
+// HostsValue is what some hosts have.
+type HostsValue struct {
+	Hosts   string   // as in a list of hosts
+	Text    string   // the value for people
+	Example string   // NAME=value as a shell takes it; "" for none
+	Places  []string // where it is set on the hosts
+}
+
+func (e *SettingsError) Error() string {
+	if len(e.Differences) == 1 {
+		return e.Differences[0].Name + " differs between hosts"
+	}
+	return fmt.Sprintf("%d NCCL settings differ between hosts", len(e.Differences))
+}
+
 // StdinError: --stdin names a rank that the job has not.
 type StdinError struct{ Rank, Size int }
 

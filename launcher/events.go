@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"errors"
 	"time"
 
 	"gorun/envsync"
@@ -68,6 +69,7 @@ const (
 	reasonSignal    = "signal"
 	reasonOutput    = "output closed"
 	reasonLost      = "host lost"
+	reasonSettings  = "settings differ"
 	reasonHosts     = "hosts not usable"
 	reasonPlacement = "cannot be placed"
 	reasonPrepare   = "cannot be prepared"
@@ -181,6 +183,8 @@ func (m *machine) emitStop() {
 		e.Reason, e.Signal = reasonSignal, int(m.signal)
 	case m.stdoutClosed:
 		e.Reason = reasonOutput
+	case is(errors.AsType[*SettingsError](m.planErr)):
+		e.Reason, e.Text = reasonSettings, m.planErr.Error()
 	case m.planErr != nil:
 		e.Reason, e.Text = reasonPlacement, m.planErr.Error()
 	case len(m.hostFailures) > 0:
@@ -194,3 +198,6 @@ func (m *machine) emitStop() {
 	}
 	m.emit(e)
 }
+
+// is drops what errors.AsType has found.
+func is(_ any, ok bool) bool { return ok }

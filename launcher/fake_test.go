@@ -108,7 +108,7 @@ func (f *fake) send(m wire.Message) {
 
 func (f *fake) hello() {
 	f.send(wire.Message{Hello: &wire.Hello{
-		PID: os.Getpid(), Cores: 2, Port: 20000, CommPort: 20001,
+		PID: os.Getpid(), Cores: 2, Port: 20000,
 		Interfaces: []wire.Interface{{Name: "lo", Addrs: []string{"127.0.0.1"}}, {Name: "eth0", Addrs: []string{"10.0.0.1"}}},
 	}})
 }

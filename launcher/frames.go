@@ -31,7 +31,7 @@ func (r *run) cameUp(h *host) {
 		if r.io.Verbose {
 			r.say(fmt.Sprintf("%s: %s", h.spec.Name, timeline(h.link.Timeline())))
 		}
-		r.step(event{host: h.index, up: h.hello})
+		r.step(event{host: h.index, up: h.hello, answers: r.settle(h)})
 	})
 }
 
@@ -192,6 +192,8 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 		return checkExited(p, h.index, m.Exited)
 	case ofFiles(m):
 		return r.staging.check(h, m)
+	case m.Settings != nil:
+		return checkSettings(m.Settings)
 	case m.Picture != nil:
 		return checkPicture(p, h.index, m.Picture)
 	case m.Done != nil:
@@ -223,6 +225,19 @@ func checkExited(p *placement, host int, x *wire.Exited) error {
 	return nil
 }
 
+// checkSettings refuses settings that no host has.
+func checkSettings(s *wire.Settings) error {
+	if len(s.Files) > 2 || len(s.Trouble) > maxLog {
+		return fmt.Errorf("it has %d files of settings, and %d bytes of trouble", len(s.Files), len(s.Trouble))
+	}
+	for _, f := range s.Files {
+		if len(f.Path) > maxLog || len(f.Trouble) > maxLog {
+			return fmt.Errorf("it has a file of settings with a path of %d bytes", len(f.Path))
+		}
+	}
+	return nil
+}
+
 func checkPicture(p *placement, host int, pic *wire.Picture) error {
 	last := -1
 	for _, s := range pic.Sights {
@@ -242,7 +257,7 @@ func checkPicture(p *placement, host int, pic *wire.Picture) error {
 
 // message handles a control message in the loop.
 func (r *run) message(h *host, m wire.Message) {
-	e := event{host: h.index, prepared: m.Prepared, started: m.Started, exited: m.Exited, done: m.Done, picture: m.Picture}
+	e := event{host: h.index, answered: m.Settings != nil, prepared: m.Prepared, started: m.Started, exited: m.Exited, done: m.Done, picture: m.Picture}
 	switch {
 	case m.Log != nil:
 		r.note(m.Log.Level, h.spec.Name+": "+m.Log.Text)
@@ -252,6 +267,8 @@ func (r *run) message(h *host, m wire.Message) {
 		if s := r.m.hosts[h.index].state; s == hostUp || s == hostStaged { // it tells that once
 			r.bindings.take(h.spec.Name, m.Prepared, len(r.m.ranks))
 		}
+	case m.Settings != nil:
+		h.settings = m.Settings
 	case ofFiles(m):
 		r.staging.message(h, m)
 		return

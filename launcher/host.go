@@ -33,16 +33,17 @@ type host struct {
 	send  *wire.Sender
 	hello *wire.Hello
 
-	heard   atomic.Int64            // when a frame last came, as time since the run began
-	dropped atomic.Bool             // the loop is done with this host: its end is no news
-	eof     atomic.Bool             // its stream has ended
-	sawDone bool                    // its agent has said Done; owned by serve
-	courier atomic.Pointer[courier] // brings it files; nil before it is told of any
-	spoke   map[string]bool         // what it has said that is said once; owned by serve
-	logs    int                     // lines for the user that its agent has sent; owned by serve
-	awaited bool                    // it was said that it is waited for; owned by the loop
-	said    bool                    // its silence has been reported; owned by the loop
-	startAt time.Duration           // when Start was sent, since the ranks' start; owned by the loop
+	heard    atomic.Int64            // when a frame last came, as time since the run began
+	dropped  atomic.Bool             // the loop is done with this host: its end is no news
+	eof      atomic.Bool             // its stream has ended
+	sawDone  bool                    // its agent has said Done; owned by serve
+	courier  atomic.Pointer[courier] // brings it files; nil before it is told of any
+	spoke    map[string]bool         // what it has said that is said once; owned by serve
+	logs     int                     // lines for the user that its agent has sent; owned by serve
+	settings *wire.Settings          // what it has told of its own; nil: nothing yet; owned by the loop
+	awaited  bool                    // it was said that it is waited for; owned by the loop
+	said     bool                    // its silence has been reported; owned by the loop
+	startAt  time.Duration           // when Start was sent, since the ranks' start; owned by the loop
 }
 
 func newHost(index int, spec hostfile.Host) *host {
@@ -215,6 +216,10 @@ func checkHello(h *wire.Hello) error {
 		return fmt.Errorf("%w: its first message is no hello", errPeer)
 	case h.Cores < 1 || h.Cores > MaxRanks || h.GPUs < 0 || h.GPUs > MaxRanks || h.Port < 0 || h.Port > 65535:
 		return fmt.Errorf("%w: hello with %d cores, %d GPUs, port %d", errPeer, h.Cores, h.GPUs, h.Port)
+	case h.Settings != nil:
+		if err := checkSettings(h.Settings); err != nil {
+			return fmt.Errorf("%w: %v", errPeer, err)
+		}
 	}
 	return nil
 }

@@ -55,7 +55,6 @@ type Job struct {
 	Dir       string                   // working directory of every rank whose App names none, unless it lacks what is sent; absolute
 	Backend   string                   // GORUN_BACKEND
 	Interface string                   // network interface whose address ranks use; "": chosen per host
-	CommID    bool                     // NCCL_COMM_ID is set: to the address of rank 0's host and a port that is free there
 
 	Bcast   bool     // the programs of Apps are sent to the hosts
 	Preload []string // files and directories that are sent, too; as all names here they count from Dir

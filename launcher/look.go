@@ -113,7 +113,7 @@ func (m *machine) sayPhase() []action {
 	var waiting []string
 	switch m.phase {
 	case phaseConnecting:
-		what, waiting = "connecting to", hosts(hostDialing)
+		what, waiting = "connecting to", hosts(hostDialing, hostAsked)
 	case phaseStaging:
 		what, waiting = "bringing files to", hosts(hostUp)
 	case phasePreparing:

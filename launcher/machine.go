@@ -29,7 +29,8 @@ type hostState string
 
 const (
 	hostDialing  hostState = "dialing"
-	hostUp       hostState = "up"     // its hello is in
+	hostAsked    hostState = "asked"  // its hello is in, and something more is to come
+	hostUp       hostState = "up"     // all that the layout needs is known
 	hostStaged   hostState = "staged" // the job's files are there
 	hostPrepared hostState = "prepared"
 	hostStarted  hostState = "started"
@@ -44,6 +45,7 @@ type event struct {
 	host int // for those that have one
 
 	up       *wire.Hello
+	answers  int   // with up: Settings that are to come yet
 	failed   error // the host could not be reached
 	planned  *Layout
 	planErr  error
@@ -59,6 +61,7 @@ type event struct {
 	signal   syscall.Signal
 	timeout  bool // the job's own limit has passed
 	staged   bool // the host has the job's files
+	answered bool // Settings have come
 	moved    bool // they have come a bit further, somewhere
 	deadline bool // the wait of the current phase has passed
 	looked   bool // the look at the ranks has taken too long
@@ -135,8 +138,9 @@ type machine struct {
 }
 
 type machineHost struct {
-	name  string
-	state hostState
+	name    string
+	state   hostState
+	answers int // that are to come before it is up
 }
 
 // newMachine is a machine for a job on the named hosts, which are being dialled.
@@ -166,7 +170,9 @@ func (m *machine) react(e event) []action {
 	var out []action
 	switch {
 	case e.up != nil:
-		m.hostCameUp(e.host, e.up)
+		out = m.hostCameUp(e.host, e.up, e.answers)
+	case e.answered:
+		m.hostAnswered(e.host)
 	case e.failed != nil:
 		m.hostDidNotCome(e.host, e.failed)
 	case e.planned != nil:
@@ -214,7 +220,7 @@ func (m *machine) react(e event) []action {
 // settle moves to the next phase when the current one has nothing left to wait for.
 func (m *machine) settle(out []action) []action {
 	switch {
-	case m.phase == phaseConnecting && m.none(hostDialing):
+	case m.phase == phaseConnecting && m.none(hostDialing, hostAsked):
 		if m.stopping || len(m.hostFailures) > 0 {
 			out = append(out, m.stop()...)
 			m.phase = phaseStopping
@@ -238,7 +244,7 @@ func (m *machine) settle(out []action) []action {
 	case m.look != nil && len(m.look.waiting) == 0:
 		out = append(out, m.looked()...)
 	}
-	if m.phase == phaseStopping && m.none(hostDialing, hostUp, hostStaged, hostPrepared, hostStarted, hostSweeping) {
+	if m.phase == phaseStopping && m.none(hostDialing, hostAsked, hostUp, hostStaged, hostPrepared, hostStarted, hostSweeping) {
 		m.phase = phaseOver
 	}
 	return out
@@ -251,7 +257,7 @@ func (m *machine) none(states ...hostState) bool {
 // live reports whether an agent is expected to read what is sent to host i.
 func (m *machine) live(i int) bool {
 	s := m.hosts[i].state
-	return s == hostUp || s == hostStaged || s == hostPrepared || s == hostStarted
+	return s == hostAsked || s == hostUp || s == hostStaged || s == hostPrepared || s == hostStarted
 }
 
 func (m *machine) toAll(msg wire.Message) []action {
@@ -264,14 +270,31 @@ func (m *machine) toAll(msg wire.Message) []action {
 	return out
 }
 
-func (m *machine) hostCameUp(i int, hello *wire.Hello) {
+// hostCameUp: so many answers of the host are to come before its ranks can be planned.
+func (m *machine) hostCameUp(i int, hello *wire.Hello, answers int) []action {
 	switch {
 	case m.hosts[i].state != hostDialing:
+		return nil
 	case m.stopping: // its dialling was cancelled too late: its link closes, and the agent ends with it
 		m.hosts[i].state = hostDone
-	default:
-		m.hosts[i].state = hostUp
-		m.emitHost("host_hello", i, Event{Cores: hello.Cores, GPUs: new(hello.GPUs)})
+		return nil
+	}
+	m.emitHost("host_hello", i, Event{Cores: hello.Cores, GPUs: new(hello.GPUs)})
+	if m.hosts[i].answers = answers; answers > 0 {
+		m.hosts[i].state = hostAsked
+		return []action{{timer: m.waits.answer}}
+	}
+	m.hosts[i].state = hostUp
+	return nil
+}
+
+func (m *machine) hostAnswered(i int) {
+	h := &m.hosts[i]
+	if h.state != hostAsked {
+		return
+	}
+	if h.answers--; h.answers == 0 {
+		h.state = hostUp
 	}
 }
 

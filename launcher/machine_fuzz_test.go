@@ -59,9 +59,9 @@ func newGame(t *testing.T, flags byte) *game {
 func (g *game) event(kind, arg byte) event {
 	host, n := int(arg%3), int(arg/3)
 	e := event{host: host}
-	switch kind % 23 {
+	switch kind % 24 {
 	case 0, 1:
-		e.up = &wire.Hello{Cores: 1}
+		e.up, e.answers = &wire.Hello{Cores: 1}, n%3
 	case 2:
 		e.failed = errors.New("no route")
 	case 3, 4:
@@ -100,6 +100,8 @@ func (g *game) event(kind, arg byte) event {
 		e.deadline = true
 	case 20, 21:
 		e.staged = true
+	case 23:
+		e.answered = true
 	case 22:
 		e.moved = true
 		if n%4 == 0 {

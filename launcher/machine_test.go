@@ -123,7 +123,7 @@ func (s *scripted) host(name string) int {
 	return 0
 }
 
-// event reads: up H | failed H WHY | placed N... | planfail WHY | prepared H [RANK:CODE:TEXT] |
+// event reads: up H [answers=N] | answered H | failed H WHY | placed N... | planfail WHY | prepared H [RANK:CODE:TEXT] |
 // started H [pids=N,N] | exited RANK [code=N] [signal=N] [at=D] [text=T] [bystop] [host=H] | done H [killed=N] [left=T] |
 // moved | staged H | unstaged H WHY | lost H WHY | died H WHY | swept H [WHY] | silent H D | signal NAME | timeout |
 // deadline | stdout | pictured H ID | looked
@@ -161,6 +161,11 @@ func (s *scripted) event(f []string) event {
 	switch f[0] {
 	case "up":
 		e.up = &wire.Hello{Cores: 2}
+		if text, ok := strings.CutPrefix(arg(2), "answers="); ok {
+			e.answers, _ = strconv.Atoi(text)
+		}
+	case "answered":
+		e.answered = true
 	case "failed":
 		e.failed = errors.New(arg(2))
 	case "prepared":

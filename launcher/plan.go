@@ -94,7 +94,6 @@ func (j Job) neededHosts() ([]hostfile.Host, error) {
 type site struct {
 	addrs []string // by host
 	ports []int
-	comms []int // wire.Hello's CommPort
 }
 
 // peer is one host as the choice of addresses sees it.
@@ -107,14 +106,14 @@ type peer struct {
 
 // survey chooses every host's address. All hosts without a fitting one are named.
 func survey(peers []peer, layout Layout, iface, spec string) (site, error) {
-	s := site{addrs: make([]string, len(peers)), ports: make([]int, len(peers)), comms: make([]int, len(peers))}
+	s := site{addrs: make([]string, len(peers)), ports: make([]int, len(peers))}
 	alone := len(layout.Hosts()) == 1
 	var bad []HostFailure
 	for i, p := range peers {
 		if layout.Count[i] == 0 {
 			continue
 		}
-		s.ports[i], s.comms[i] = p.hello.Port, p.hello.CommPort
+		s.ports[i] = p.hello.Port
 		if alone && iface == "" {
 			s.addrs[i] = loopback
 			continue
@@ -189,7 +188,7 @@ func (p *planner) plan(h int) *wire.Plan {
 	plan := &wire.Plan{
 		JobID: p.id, Secret: p.secret, Size: p.layout.Size(), Nodes: len(p.nodes), Node: p.node[h],
 		Dir: wire.Bytes(p.job.Dir), Env: pairs(slices.Concat(p.env.job, p.env.hosts[p.hosts[h]])), Window: p.window, Credit: streamCredit(p.layout.Size()),
-		Prepend: bytesOf(prepended(p.job.Prefix)), HoldPort: p.node[h] == 0, HoldComm: p.node[h] == 0 && p.job.CommID, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
+		Prepend: bytesOf(prepended(p.job.Prefix)), HoldPort: p.node[h] == 0, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
 	}
 	for _, rank := range p.ranks[h] {
 		i := p.layout.Ranks[rank].App

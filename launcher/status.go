@@ -18,7 +18,7 @@ func (m *machine) status(elapsed time.Duration) string {
 	case elapsed < statusFrom || m.begun && len(m.ranks) == 1 && !m.stopping:
 		return ""
 	case m.phase == phaseConnecting:
-		return fmt.Sprintf("%d of %s connected%s, %v; waiting for %s", len(m.in(hostUp)), count(len(m.hosts), "host"), m.notUsable(), took, someOf(m.in(hostDialing)))
+		return fmt.Sprintf("%d of %s connected%s, %v; waiting for %s", len(m.in(hostAsked, hostUp)), count(len(m.hosts), "host"), m.notUsable(), took, someOf(m.in(hostDialing, hostAsked)))
 	case m.phase == phaseStaging:
 		return fmt.Sprintf("bringing files to %s, %v", someOf(m.in(hostUp)), took)
 	case m.phase == phasePreparing:
@@ -30,7 +30,7 @@ func (m *machine) status(elapsed time.Duration) string {
 	case m.phase == phaseStopping && m.begun && m.ended < len(m.ranks):
 		return fmt.Sprintf("stopping, %s left, %v", count(len(m.ranks)-m.ended, "rank"), took)
 	case m.phase == phaseStopping:
-		return fmt.Sprintf("waiting for %s to clean up, %v", someOf(m.in(hostUp, hostStaged, hostPrepared, hostStarted, hostSweeping)), took)
+		return fmt.Sprintf("waiting for %s to clean up, %v", someOf(m.in(hostAsked, hostUp, hostStaged, hostPrepared, hostStarted, hostSweeping)), took)
 	}
 	return ""
 }

@@ -15,6 +15,7 @@ type waits struct {
 	silent time.Duration // silence after which one line names the host
 	stop   time.Duration // for an agent to confirm the stop, after the grace
 	kill   time.Duration // the same, when nothing was given grace
+	answer time.Duration // for a host to tell of its settings
 	stage  time.Duration // for anything to move while files are brought to the hosts
 	look   time.Duration // for the hosts to say what their ranks are doing
 	drop   time.Duration // for an agent that has said Done to close its stream
@@ -24,7 +25,7 @@ type waits struct {
 func defaultWaits() waits {
 	return waits{
 		beat: 2 * time.Second, silent: 10 * time.Second, stop: 10 * time.Second, kill: 5 * time.Second,
-		stage: 30 * time.Second, look: lookLimit, drop: 2 * time.Second, flush: time.Second,
+		answer: 8 * time.Second, stage: 30 * time.Second, look: lookLimit, drop: 2 * time.Second, flush: time.Second,
 	}
 }
 
@@ -173,6 +174,13 @@ func (m *machine) sayCleaning() []action {
 // signal; in the stopping phase everything is killed, then the agents are given up.
 func (m *machine) deadlinePassed() []action {
 	switch {
+	case m.phase == phaseConnecting && !m.stopping:
+		for i, h := range m.hosts {
+			if h.state == hostAsked { // what it has is not worth more time
+				m.hosts[i].state = hostUp
+			}
+		}
+		return nil
 	case m.phase == phaseRunning:
 		return m.stopWithin(m.grace / 2)
 	case m.phase == phaseStaging:

@@ -88,6 +88,9 @@ func fullReport(err error, o options) report {
 	if e, ok := errors.AsType[*launcher.SlotsError](err); ok {
 		return slotsReport(e, o)
 	}
+	if e, ok := errors.AsType[*launcher.SettingsError](err); ok {
+		return settingsReport(e)
+	}
 	if e, ok := errors.AsType[*output.PatternError](err); ok {
 		return report{[]string{"--output-dir " + e.Text}, []string{e.Hint}}
 	}
@@ -107,6 +110,41 @@ func fullReport(err error, o options) report {
 	if _, ok := errors.AsType[*launcher.UnknownSlotsError](err); ok {
 		r.hintf(`write their slots in the hostfile ("gpu1 slots=8") or the list (gpu1:8); --dry-run asks no host`)
 	}
+	return r
+}
+
+// maxDifferences bounds the variables of which a report tells the values.
+const maxDifferences = 16
+
+// settingsReport lists what hosts do not agree on.
+func settingsReport(e *launcher.SettingsError) report {
+	var r report
+	r.linef("%v, and NCCL, which compares nothing, would hang; nothing was started", e)
+	for i, d := range e.Differences {
+		if i == maxDifferences {
+			r.linef("  and %d more", len(e.Differences)-i)
+			break
+		}
+		for _, v := range d.Values {
+			line := fmt.Sprintf("  %s on %s: %s", d.Name, v.Hosts, v.Text)
+			if len(v.Places) > 0 {
+				line += " (" + strings.Join(v.Places, ", ") + ")"
+			}
+			r.linef("%s", shorten(line))
+		}
+	}
+	d := e.Differences[0]
+	hint := fmt.Sprintf("-x %s=VALUE decides for all hosts", d.Name)
+	for _, v := range d.Values {
+		if v.Example != "" {
+			hint = fmt.Sprintf("-x %s decides for all hosts", shorten(v.Example))
+			break
+		}
+	}
+	if d.Name != "NCCL_COMM_ID" && d.Name != "NCCL_NET" { // an empty one is an error there
+		hint += fmt.Sprintf(", -x %s= leaves it to NCCL", d.Name)
+	}
+	r.hintf("%s", hint)
 	return r
 }
 

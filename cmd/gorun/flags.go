@@ -41,7 +41,6 @@ type options struct {
 	envNone  bool
 	prefix   string
 	backend  string
-	commID   bool
 
 	tag, stamp bool
 	fold       bool
@@ -297,15 +296,6 @@ func (o *options) environmentFlags() group {
 			words: "--backend", arg: "NAME", value: value(&o.backend, backendName), complete: "cpu", key: "backend",
 			text: `Value of GORUN_BACKEND for every rank, by which a program written for package
 				gorun/backend chooses its communicator. The default is cpu.`,
-		},
-		{
-			words: "--nccl-comm-id", value: yes(&o.commID),
-			text: `Set NCCL_COMM_ID for every rank, to the address of the host of rank 0 and a port that
-				is free there and kept free for this user, for a program that does not hand around an
-				ncclUniqueId. NCCL then has only one communicator at a time, opened by all ranks;
-				every rank needs an interface in the subnet of that address; and as such connections
-				have no secret, whoever can reach the port can take a place of a rank. Prefer an ID:
-				see gorun store uid put.`,
 		},
 	}, ""}
 }

@@ -1,0 +1,183 @@
+package launcher
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"gorun/envsync"
+	"gorun/hostfile"
+	"gorun/launcher/wire"
+)
+
+// This file is about the NCCL settings that hosts have of their own. What they say is
+// reconciled when the ranks have places: only hosts that have ranks count.
+
+const confFile = "NCCL_CONF_FILE"
+
+// withoutConfFile keeps every rank from reading a file of settings in its home: what that
+// says has been read, and is in the rank's environment. The host's /etc/nccl.conf is read
+// all the same, but the environment wins over it.
+func withoutConfFile(job []envsync.Var) []envsync.Var {
+	if slices.ContainsFunc(job, func(v envsync.Var) bool { return v.Name == confFile }) {
+		return job
+	}
+	return append(job, envsync.Var{Name: confFile, Value: os.DevNull, Origin: envsync.FromGorun})
+}
+
+// confFile is what the user has NCCL_CONF_FILE name for the ranks of a host, if anything.
+func (e environment) confFile(host string) (name string, given bool) {
+	for _, v := range slices.Concat(e.job, e.hosts[host]) {
+		if v.Name == confFile && v.Origin != envsync.FromGorun {
+			name, given = v.Value, true
+		}
+	}
+	return name, given
+}
+
+// settle takes over what a host says of its settings in its hello, and asks it for what
+// only this process knows to ask for. It returns how many answers are to come.
+func (r *run) settle(h *host) (answers int) {
+	h.settings = h.hello.Settings
+	if h.hello.More {
+		answers++
+	}
+	if name, given := r.env.confFile(h.spec.Name); given && name != os.DevNull {
+		answers++
+		h.send.SendMessage(wire.Message{Ask: &wire.Ask{ConfFile: wire.Bytes(name), Dir: wire.Bytes(r.job.Dir)}})
+	}
+	return answers
+}
+
+// found is what a host has of its own. The environment of an agent on this machine is the
+// launch environment: what of that is sent has been decided.
+func (r *run) found(h *host) envsync.Found {
+	s := cmp.Or(h.settings, &wire.Settings{})
+	if h.settings == nil && h.hello.More {
+		s.Trouble = "it gave no answer"
+		r.note("warn", fmt.Sprintf("%s: its own NCCL settings are not known: it gave no answer", h.spec.Name))
+	}
+	login := envsync.Place{Kind: envsync.FromLogin, Name: envsync.FromLogin, Unknown: s.Trouble != ""}
+	session := envsync.Place{Kind: envsync.FromSession, Name: envsync.FromSession}
+	if h.local() {
+		login.Unknown, session.Unknown = true, true
+	} else {
+		login.Set, session.Set = entries(s.Login), entries(s.Session)
+		if s.Trouble != "" && h.settings != nil {
+			r.note("info", fmt.Sprintf("%s: not known what NCCL settings a login shell has: %s", h.spec.Name, s.Trouble))
+		}
+	}
+	out := envsync.Found{login, session}
+	for _, f := range s.Files {
+		if name, _ := r.env.confFile(h.spec.Name); f.User && name == os.DevNull {
+			continue
+		}
+		out = append(out, r.foundFile(h, f))
+	}
+	return out
+}
+
+func (r *run) foundFile(h *host, f wire.ConfFile) envsync.Place {
+	p := envsync.Place{Kind: envsync.FromHost, Name: string(f.Path)}
+	if f.User {
+		p.Kind = envsync.FromUser
+	}
+	if f.Trouble != "" {
+		level := "warn"
+		if strings.HasSuffix(f.Trouble, os.ErrPermission.Error()) {
+			level = "info" // NCCL cannot read it either
+		}
+		r.note(level, fmt.Sprintf("%s: NCCL settings of %s are not known: it %s", h.spec.Name, quoteArg(p.Name), f.Trouble))
+		p.Unknown = true
+		return p
+	}
+	p.Set, p.Traps = envsync.ParseConf(f.Text)
+	return p
+}
+
+// entries reads NAME=value.
+func entries(list []wire.Bytes) []envsync.ConfSetting {
+	var out []envsync.ConfSetting
+	for _, e := range list {
+		if name, value, ok := strings.Cut(string(e), "="); ok {
+			out = append(out, envsync.ConfSetting{Name: name, Value: value})
+		}
+	}
+	return out
+}
+
+// reconcile adds to the ranks' environment what their hosts have of their own. The error
+// is a *SettingsError: what must be equal is not.
+func (r *run) reconcile(layout Layout) error {
+	hosts := layout.Hosts()
+	found := make([]envsync.Found, len(hosts))
+	for i, h := range hosts {
+		found[i] = r.found(r.hosts[h])
+	}
+	names := func(which []int) string {
+		list := make([]string, len(which))
+		for i, w := range which {
+			list[i] = r.hosts[hosts[w]].spec.Name
+		}
+		return hostfile.Fold(list)
+	}
+	decided := r.env.decided()
+	own := envsync.Reconcile(found, func(i int, name string) (string, bool) { return decided(r.hosts[hosts[i]].spec.Name, name) }, names)
+	for _, n := range own.Notes {
+		r.note(n.Level, n.Text)
+	}
+	if len(own.Conflicts) > 0 {
+		e := &SettingsError{}
+		for _, c := range own.Conflicts {
+			d := Difference{Name: c.Name}
+			for _, v := range c.Values {
+				d.Values = append(d.Values, HostsValue{Hosts: names(v.Hosts), Text: v.Text(c.Name), Example: example(c.Name, v), Places: v.Places})
+			}
+			e.Differences = append(e.Differences, d)
+		}
+		return e
+	}
+	r.env.job = slices.Concat(own.Job, r.env.job)
+	for i, h := range hosts {
+		name := r.hosts[h].spec.Name
+		r.env.hosts[name] = slices.Concat(own.Hosts[i], r.env.hosts[name])
+	}
+	r.env.sum()
+	return nil
+}
+
+// example is NAME=value as one may type it; "" if that is not to be shown.
+func example(name string, v envsync.HostsValue) string {
+	if v.Unset || envsync.Hidden(name) {
+		return ""
+	}
+	return quoteArg(name + "=" + v.Value)
+}
+
+// decided tells what the job says of a variable for the ranks of a host, and where; hosts'
+// own settings do not count then.
+func (e environment) decided() func(host, name string) (origin string, ok bool) {
+	job := map[string]string{}
+	for _, v := range e.job {
+		job[v.Name] = v.Origin
+	}
+	apps := map[string]int{} // of several programs, how many have it
+	for _, vars := range e.apps {
+		for _, v := range vars {
+			if apps[v.Name]++; apps[v.Name] == len(e.apps) {
+				job[v.Name] = cmp.Or(job[v.Name], v.Origin)
+			}
+		}
+	}
+	return func(host, name string) (string, bool) {
+		for _, v := range e.hosts[host] {
+			if v.Name == name {
+				return v.Origin, true
+			}
+		}
+		origin, ok := job[name]
+		return origin, ok
+	}
+}
