@@ -124,3 +124,17 @@ func TestHostSettingsThatCannotBeRead(t *testing.T) {
 		e.wantWithin(t, 10*time.Second)
 	}
 }
+
+// A plugin that NCCL would load on one host only is told, and which version of NCCL itself is where.
+func TestHostLibraries(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	for i, files := range []string{"libnccl.so.2.19.3", "libnccl.so.2.30.7 libnccl-net.so"} {
+		testbed(t, "root", nodes[i], "sh", "-c", "mkdir /tmp/lib && cd /tmp/lib && touch "+files+" && ln -s libnccl.so.2.* libnccl.so.2")
+		t.Cleanup(func() { testbed(t, "root", nodes[i], "rm", "-r", "/tmp/lib") })
+	}
+	e := gorun(t, sh([]string{"-H", strings.Join(nodes, ","), "-x", "LD_LIBRARY_PATH=/tmp/lib"}, show))
+	e.want(t, 0, "warning: libnccl-net.so: build sha256-", " on "+nodes[1]+", none on "+nodes[0],
+		"warning: libnccl.so.2: version 2.19.3 (/tmp/lib/libnccl.so.2) on "+nodes[0]+", version 2.30.7 (/tmp/lib/libnccl.so.2) on "+nodes[1])
+	e.wantLines(t, nodes[0], nodes[1])
+}

@@ -182,6 +182,9 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 				return fmt.Errorf("it is the same machine as node %d", *f.Twin)
 			}
 		}
+		if err := checkLibraries(m.Prepared.Libraries); err != nil {
+			return err
+		}
 		return p.checkBindings(h.index, m.Prepared)
 	case m.Started != nil:
 		if p == nil || len(m.Started.PIDs) != p.layout.Count[h.index] {
@@ -266,6 +269,7 @@ func (r *run) message(h *host, m wire.Message) {
 		r.nameTwins(m.Prepared.Failures)
 		if s := r.m.hosts[h.index].state; s == hostUp || s == hostStaged { // it tells that once
 			r.bindings.take(h.spec.Name, m.Prepared, len(r.m.ranks))
+			r.libraries.take(h.spec.Name, m.Prepared)
 		}
 	case m.Settings != nil:
 		h.settings = m.Settings

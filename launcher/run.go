@@ -30,7 +30,8 @@ type run struct {
 	env    environment
 	cargo  *cargo // nil: no files are brought to the hosts
 
-	bindings bindings // of the ranks, as far as hosts have told
+	libraries libraries // of NCCL on the hosts, as far as these have told
+	bindings  bindings  // of the ranks, as far as hosts have told
 
 	hosts  []*host
 	m      *machine
@@ -335,6 +336,7 @@ func (r *run) send(h *host, m wire.Message) {
 
 func (r *run) ranksBegin() {
 	r.tellBindings()
+	r.tellLibraries()
 	r.started = time.Now()
 	if r.job.Timeout > 0 {
 		r.limit.set(r.job.Timeout)

@@ -221,7 +221,11 @@ func (a *agent) runJob(j *job) *running {
 	if len(failures) == 0 {
 		j.bind(os.DirFS(systemDir), affinity())
 	}
-	a.out.SendMessage(wire.Message{Prepared: &wire.Prepared{Failures: failures, Bindings: j.bindings, Unbound: j.unbound}})
+	p := &wire.Prepared{Failures: failures, Bindings: j.bindings, Unbound: j.unbound}
+	if len(failures) == 0 {
+		p.Libraries, p.Unlooked = a.libraries(j)
+	}
+	a.out.SendMessage(wire.Message{Prepared: p})
 	if len(failures) > 0 {
 		<-a.end.begun // nothing else can come
 		return nil
@@ -232,6 +236,20 @@ func (a *agent) runJob(j *job) *running {
 	case <-a.end.begun:
 		return nil
 	}
+}
+
+// libraries looks for the libraries of NCCL that the first rank would find.
+func (a *agent) libraries(j *job) (found []wire.Library, unlooked bool) {
+	all := make(chan []wire.Library, 1)
+	r := j.ranks[0]
+	go func() { all <- libraries(r.env, r.dir) }() // a dead file server may hold it up for ever
+	select {
+	case found = <-all:
+		return found, false
+	case <-time.After(libraryLimit):
+	case <-a.end.begun:
+	}
+	return nil, true
 }
 
 // prepare makes this host ready for its ranks, and says why if it cannot be.

@@ -157,6 +157,17 @@ type Prepared struct {
 	Failures []Failure `json:"failures,omitempty"`
 	Bindings []Binding `json:"bindings,omitempty"` // of all ranks, if the plan has a Bind
 	Unbound  string    `json:"unbound,omitempty"`  // why they are not bound as it says
+
+	Libraries []Library `json:"libraries,omitempty"` // of NCCL, that the first rank would find
+	Unlooked  bool      `json:"unlooked,omitempty"`  // it is not known which there are
+}
+
+// Library is a library that a program loads, or would.
+type Library struct {
+	Name    string `json:"name"` // by which it is asked for
+	Path    Bytes  `json:"path"`
+	Version string `json:"version,omitempty"` // "": not known
+	Build   string `json:"build"`             // of two equal ones the content is
 }
 
 // Failure says why a rank, or the whole host when Rank is -1, cannot start.
