@@ -112,6 +112,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, cfg Config) int {
 	known := <-a.own.first
 	h.Settings, h.More = known.now, known.more
 	a.out.SendMessage(wire.Message{Hello: h})
+	close(a.own.greeted)
 	go a.readLink()
 	watched := make(chan struct{})
 	go func() { defer close(watched); a.watch(ctx, signals) }()

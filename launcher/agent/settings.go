@@ -34,6 +34,7 @@ type settler struct {
 	end       <-chan struct{}     // closed when nobody wants to know any more
 
 	first   chan settled  // capacity 1: what hello tells
+	greeted chan struct{} // to be closed when that has been told: nothing is sent before
 	asks    chan wire.Ask // capacity 1
 	settled chan struct{} // closed when all is known that needs no Ask
 	done    chan struct{} // closed when the goroutine has ended
@@ -47,7 +48,7 @@ type settled struct {
 
 // start begins the look.
 func (s *settler) start() {
-	s.first, s.asks = make(chan settled, 1), make(chan wire.Ask, 1)
+	s.first, s.greeted, s.asks = make(chan settled, 1), make(chan struct{}), make(chan wire.Ask, 1)
 	s.settled, s.done = make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -100,6 +101,11 @@ func (s *settler) look(ctx context.Context) (now wire.Settings) {
 	<-known
 	if asks {
 		s.login(ctx, &now)
+	}
+	select {
+	case <-s.greeted:
+	case <-ctx.Done():
+		return now
 	}
 	if asks || untold {
 		s.send(now)

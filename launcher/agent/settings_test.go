@@ -78,6 +78,7 @@ func TestSettings(t *testing.T) {
 			}
 			s.start()
 			first := <-s.first
+			close(s.greeted)
 			if first.now == nil || first.more || brief(*first.now, dir) != tt.want {
 				t.Errorf("got %+v; want %s and no more", first, tt.want)
 			}
@@ -94,6 +95,12 @@ func TestSettingsOfLoginShell(t *testing.T) {
 	if first := <-s.first; first.now == nil || !first.more {
 		t.Errorf("got %+v; want that more follows", first)
 	}
+	select {
+	case early := <-told:
+		t.Errorf("got %+v before hello was sent", early)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(s.greeted)
 	want := `NCCL_PROTO=LL NCCL_ALGO=Tree|NCCL_ALGO=Ring||/home/conf true "B=1\n"`
 	if got := brief(<-told, dir); got != want {
 		t.Errorf("got %s; want %s", got, want)
