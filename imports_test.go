@@ -61,7 +61,8 @@ var rules = []rule{
 
 // never lists what a package must not contain even through others.
 var never = []rule{
-	{"launcher/agent", []string{"./launcher", "./launcher/transport", "golang.org/x/crypto/...", "net/http"}, "the agent starts in milliseconds on every host, and never contains the head"},
+	{"launcher/agent", []string{"./launcher", "./launcher/transport", "golang.org/x/crypto/..."}, "the agent starts in milliseconds on every host, and never contains the head"},
+	{"rendezvous", []string{"golang.org/x/crypto/...", "./launcher/...", "github.com/hashicorp/...", "net/http"}, "ranks link it, and should link little else"},
 	{"launcher", []string{"./launcher/agent"}, "the head never contains the agent's code"},
 	{"backend", []string{"golang.org/x/crypto/...", "./launcher/...", "github.com/hashicorp/memberlist", "net/http"}, "a rank program links neither ssh nor memberlist"},
 	{"backend/cpu", []string{"golang.org/x/crypto/...", "./launcher/...", "github.com/hashicorp/memberlist", "net/http"}, "a rank program links neither ssh nor memberlist"},
