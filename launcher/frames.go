@@ -197,6 +197,8 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 		return r.staging.check(h, m)
 	case m.Settings != nil:
 		return checkSettings(m.Settings)
+	case m.Watching != nil || m.Word != nil:
+		return r.checkWatch(h, m)
 	case m.Picture != nil:
 		return checkPicture(p, h.index, m.Picture)
 	case m.Done != nil:
@@ -275,6 +277,9 @@ func (r *run) message(h *host, m wire.Message) {
 		h.settings = m.Settings
 	case ofFiles(m):
 		r.staging.message(h, m)
+		return
+	case m.Watching != nil || m.Word != nil:
+		r.watched(h, m)
 		return
 	case m.Exited != nil && r.stdin != nil:
 		r.stdin.forget(m.Exited.Rank)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -44,6 +45,7 @@ type host struct {
 	awaited  bool                    // it was said that it is waited for; owned by the loop
 	said     bool                    // its silence has been reported; owned by the loop
 	startAt  time.Duration           // when Start was sent, since the ranks' start; owned by the loop
+	gossip   netip.AddrPort          // where its agent listens for the others; owned by the loop
 }
 
 func newHost(index int, spec hostfile.Host) *host {

@@ -54,6 +54,7 @@ type Job struct {
 	Prefix    string                   // its bin comes first in the PATH of every rank, its lib in LD_LIBRARY_PATH; absolute; "": nothing
 	Dir       string                   // working directory of every rank whose App names none, unless it lacks what is sent; absolute
 	Backend   string                   // GORUN_BACKEND
+	NoGossip  bool                     // the hosts do not watch each other
 	Interface string                   // network interface whose address ranks use; "": chosen per host
 
 	Bcast   bool     // the programs of Apps are sent to the hosts

@@ -55,9 +55,13 @@ type event struct {
 	exited   *wire.Exited
 	done     *wire.Done
 	picture  *wire.Picture
+	watching *wire.Watching
+	word     *word
+	around   *around // it is time to look after the hosts' watch on each other
 	lost     *lostEvent
 	swept    *sweptEvent
 	silent   time.Duration // since the host was last heard
+	fresh    int           // with silent: hosts of the watch that were heard lately
 	signal   syscall.Signal
 	timeout  bool // the job's own limit has passed
 	staged   bool // the host has the job's files
@@ -72,6 +76,7 @@ type event struct {
 type lostEvent struct {
 	why   string
 	sweep bool // its agent has ended, or must be ended, but the connection may live
+	fresh int  // as an event's, if it fell silent
 }
 
 // sweptEvent: the second session has ended.
@@ -92,6 +97,10 @@ type action struct {
 	show    *look         // tell what the ranks are doing
 	limit   bool          // the ranks run: the job's own time limit begins
 	suspend bool          // stop this process until it is continued
+	listen  bool          // have host listen for the others' gossip
+	meet    []int         // have host get to know these, in this order
+	watch   time.Duration // so long until the next look after the watch
+	note    *wire.Log     // a line for the user, as an agent's
 }
 
 // never as a timer means no deadline.
@@ -120,6 +129,7 @@ type machine struct {
 
 	look  *look // under way; nil: none
 	looks int   // begun so far
+	watch watch // of the hosts on each other
 
 	hostFailures []HostFailure // hosts that could not be used; nothing was started then
 	prepare      []PrepareFailure
@@ -197,11 +207,18 @@ func (m *machine) react(e event) []action {
 	case e.picture != nil:
 		m.pictureCame(e.host, e.picture)
 	case e.lost != nil:
-		out = m.hostIsLost(e.host, e.lost)
+		why := e.lost.why + m.othersSay(e.host, e.lost.fresh)
+		out = m.hostIsLost(e.host, &lostEvent{why: why, sweep: e.lost.sweep})
 	case e.swept != nil:
 		out = m.hostIsSwept(e.host, e.swept)
+	case e.watching != nil:
+		out = m.hostWatches(e.host, e.watching)
+	case e.word != nil:
+		out = m.wordCame(e.host, e.word)
+	case e.around != nil:
+		out = m.lookAround(e.around)
 	case e.silent != 0:
-		out = m.hostIsSilent(e.host, e.silent)
+		out = m.hostIsSilent(e.host, e.silent, e.fresh)
 	case e.signal != 0:
 		out = m.signalCame(e.signal)
 	case e.timeout:
@@ -447,6 +464,7 @@ func (m *machine) hostIsLost(i int, l *lostEvent) []action {
 		return nil
 	}
 	h := &m.hosts[i]
+	m.unwatch(i)
 	if m.begun || m.stopping {
 		m.lostHosts = append(m.lostHosts, lostHost{i, l.why})
 	} else {
@@ -513,10 +531,10 @@ func (m *machine) hostIsSwept(i int, s *sweptEvent) []action {
 	return []action{{host: i, drop: true}}
 }
 
-func (m *machine) hostIsSilent(i int, d time.Duration) []action {
+func (m *machine) hostIsSilent(i int, d time.Duration, fresh int) []action {
 	if !m.live(i) {
 		return nil
 	}
 	m.emitHost("host_silent", i, Event{Silent: d})
-	return []action{{say: fmt.Sprintf("%s: silent for %v", m.hosts[i].name, d.Round(time.Second))}}
+	return []action{{say: fmt.Sprintf("%s: silent for %v%s", m.hosts[i].name, d.Round(time.Second), m.othersSay(i, fresh))}}
 }

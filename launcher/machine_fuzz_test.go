@@ -40,6 +40,8 @@ type game struct {
 	m       *machine
 	timer   bool // a deadline is set
 	alarm   bool // a look has a limit
+	watch   bool // a look after the hosts' watch on each other will come
+	now     time.Duration
 	dropped [3]bool
 	swept   [3]bool
 	started bool
@@ -59,7 +61,7 @@ func newGame(t *testing.T, flags byte) *game {
 func (g *game) event(kind, arg byte) event {
 	host, n := int(arg%3), int(arg/3)
 	e := event{host: host}
-	switch kind % 24 {
+	switch kind % 28 {
 	case 0, 1:
 		e.up, e.answers = &wire.Hello{Cores: 1}, n%3
 	case 2:
@@ -107,6 +109,17 @@ func (g *game) event(kind, arg byte) event {
 		if n%4 == 0 {
 			e.moved, e.unstaged = false, []PrepareFailure{{Rank: -1, Code: codeOurs}}
 		}
+	case 24:
+		e.watching = &wire.Watching{Port: uint16(n % 4), Joined: n%8 > 0}
+	case 25:
+		e.word = &word{dead: []int{n % 3}, alive: []int{n / 3 % 3}}
+	case 26, 27:
+		if !g.watch { // it would not go off
+			e.moved = true
+			break
+		}
+		g.now += time.Duration(n) * 100 * time.Millisecond
+		e.around = &around{now: g.now, heard: []time.Duration{g.now, g.now / 2, g.now - 5*time.Second}}
 	}
 	return e
 }
@@ -118,6 +131,9 @@ func (g *game) play(e event) {
 	}
 	if e.looked {
 		g.alarm = false
+	}
+	if e.around != nil {
+		g.watch = false
 	}
 	g.log = append(g.log, fmt.Sprintf("%+v", e))
 	for _, a := range g.m.step(e) {
@@ -134,6 +150,9 @@ func (g *game) play(e event) {
 	}
 	if g.m.phase != phaseOver && g.m.stopping && !g.timer {
 		g.fail("a stop without a deadline")
+	}
+	if g.m.watch.armed != g.watch && g.m.watch.stage != watchOff {
+		g.fail("a watch that nobody looks after")
 	}
 	if g.m.look != nil && (!g.alarm || g.m.stopping) {
 		g.fail("a look that nothing ends, or beside the stop")
@@ -167,12 +186,20 @@ func (g *game) check(a action) {
 		g.timer = true
 	case a.look > 0:
 		g.alarm = true
+	case a.watch > 0:
+		g.watch = true
+	case a.listen || len(a.meet) > 0:
+		if !live || g.m.phase != phaseRunning {
+			g.fail("a watch of a host that is not there")
+		}
+	case a.note != nil:
 	case a.show != nil:
 		g.alarm = false
 		if len(a.show.pictures)+len(a.show.waiting) == 0 {
 			g.fail("a picture of nobody")
 		}
 	case a.limit:
+		g.watch = true
 		g.started = true
 	case a.send != nil:
 		if g.dropped[a.host] {

@@ -125,7 +125,8 @@ func (s *scripted) host(name string) int {
 
 // event reads: up H [answers=N] | answered H | failed H WHY | placed N... | planfail WHY | prepared H [RANK:CODE:TEXT] |
 // started H [pids=N,N] | exited RANK [code=N] [signal=N] [at=D] [text=T] [bystop] [host=H] | done H [killed=N] [left=T] |
-// moved | staged H | unstaged H WHY | lost H WHY | died H WHY | swept H [WHY] | silent H D | signal NAME | timeout |
+// listens H | joined H | alone H WHY | word H [dead=H,H] [alive=H,H] | around NOW [H=HEARD]... |
+// moved | staged H | unstaged H WHY | lost H WHY | died H WHY | swept H [WHY] | silent H D [fresh=N] | unheard H D fresh=N | signal NAME | timeout |
 // deadline | stdout | pictured H ID | looked
 // Times of ranks are since their start; "hosts" may end in keep-going, no-grace and files.
 func (s *scripted) event(f []string) event {
@@ -150,6 +151,8 @@ func (s *scripted) event(f []string) event {
 		return event{deadline: true}
 	case "stdout":
 		return event{stdout: true}
+	case "around":
+		return s.around(f[1:])
 	case "moved":
 		return event{moved: true}
 	case "unstaged":
@@ -193,6 +196,19 @@ func (s *scripted) event(f []string) event {
 		}
 	case "silent":
 		e.silent, _ = time.ParseDuration(f[2])
+		if len(f) > 3 {
+			e.fresh = number(strings.TrimPrefix(f[3], "fresh="))
+		}
+	case "unheard":
+		e.lost = &lostEvent{why: "silent for " + f[2], sweep: true, fresh: number(strings.TrimPrefix(f[3], "fresh="))}
+	case "listens":
+		e.watching = &wire.Watching{Port: uint16(4000 + e.host)}
+	case "joined":
+		e.watching = &wire.Watching{Joined: true}
+	case "alone":
+		e.watching = &wire.Watching{Failure: arg(2)}
+	case "word":
+		e.word = s.word(f[2:])
 	default:
 		s.t.Fatalf("unknown event %q", f[0])
 	}
@@ -226,6 +242,36 @@ func (s *scripted) exited(f []string) event {
 		}
 	}
 	return e
+}
+
+// word reads dead=H,H and alive=H,H.
+func (s *scripted) word(f []string) *word {
+	w := &word{}
+	for _, field := range f {
+		key, names, _ := strings.Cut(field, "=")
+		list := &w.dead
+		if key == "alive" {
+			list = &w.alive
+		}
+		for name := range strings.SplitSeq(names, ",") {
+			*list = append(*list, s.host(name))
+		}
+	}
+	return w
+}
+
+// around reads the time, and H=TIME of hosts that were heard of before.
+func (s *scripted) around(f []string) event {
+	now, _ := time.ParseDuration(f[0])
+	a := &around{now: now}
+	for range s.m.hosts {
+		a.heard = append(a.heard, now)
+	}
+	for _, field := range f[1:] {
+		name, at, _ := strings.Cut(field, "=")
+		a.heard[s.host(name)], _ = time.ParseDuration(at)
+	}
+	return event{around: a}
 }
 
 // pidsOf reads pids=N,N.
@@ -308,6 +354,18 @@ func (s *scripted) show(a action) string {
 		return "ranks begin"
 	case a.suspend:
 		return "suspend"
+	case a.listen:
+		return name + ": listen for gossip"
+	case a.meet != nil:
+		var names []string
+		for _, h := range a.meet {
+			names = append(names, s.m.hosts[h].name)
+		}
+		return name + ": meet " + strings.Join(names, " ")
+	case a.watch != 0:
+		return "look around in " + a.watch.String()
+	case a.note != nil:
+		return a.note.Level + " " + a.note.Text
 	case a.send.Start != nil:
 		return name + ": start"
 	case a.send.Stop != nil:

@@ -45,6 +45,8 @@ func killed(rank int) wire.Frame {
 	return control(wire.Message{Done: &wire.Done{Killed: []int{rank}}})
 }
 
+func wordFrame(w wire.Word) wire.Frame { return control(wire.Message{Word: &w}) }
+
 func picture(took time.Duration, sights ...wire.Sight) wire.Frame {
 	return control(wire.Message{Picture: &wire.Picture{Took: took, Sights: sights}})
 }
@@ -71,6 +73,12 @@ var frameTests = []struct {
 	{"stdin-credit", wire.CreditFrame(wire.StreamID(1, wire.In), 1000), "", "credit for stream 4"},
 	{"credit-of-others", wire.CreditFrame(wire.StreamID(0, wire.In), 1000), "credit for stream 0", ""},
 	{"credit-for-output", wire.CreditFrame(wire.StreamID(1, wire.Out), 1000), "credit for stream 5", ""},
+	{"word", wordFrame(wire.Word{Dead: []int{0}, Alive: []int{1}}), "", "it watches others without a plan"},
+	{"word-of-nobody", wordFrame(wire.Word{Alive: []int{2}}), "it tells of node 2", "it watches others"},
+	{"word-of-nobody-below", wordFrame(wire.Word{Dead: []int{-1}}), "it tells of node -1", "it watches others"},
+	{"word-of-too-many", wordFrame(wire.Word{Dead: make([]int, wire.MaxWord+1)}), "it tells of 65 nodes at a time", "it watches others"},
+	{"watching", control(wire.Message{Watching: &wire.Watching{Port: 1}}), "", "it watches others without a plan"},
+	{"long-reason", control(wire.Message{Watching: &wire.Watching{Failure: strings.Repeat("x", maxLog+1)}}), "it says in 4097 bytes why it does not watch", "it watches others"},
 	{"picture", picture(1, wire.Sight{Rank: 1}), "", "it sees rank 1, which is not there"},
 	{"empty-picture", picture(1), "", ""},
 	{"picture-of-others", picture(1, wire.Sight{Rank: 0}), "it sees rank 0, which is not there", ""},

@@ -59,6 +59,7 @@ type run struct {
 	deadline    *alarm                       // of the machine's current wait
 	limit       *alarm                       // of the ranks' run; off if there is none
 	looking     *alarm                       // of the look that is under way
+	around      *alarm                       // of the next look after the hosts' watch on each other
 	lookedAt    time.Time                    // when that was begun
 	picture     *Picture                     // the last; nil: none was made
 	broken      map[int]*transport.JumpError // by host: the jump host with which it was lost
@@ -182,10 +183,11 @@ func (r *run) loop(ctx context.Context) {
 	defer beat.Stop()
 	status, stopStatus := r.statusTimer()
 	defer stopStatus()
-	r.deadline, r.limit, r.looking = newAlarm(), newAlarm(), newAlarm()
+	r.deadline, r.limit, r.looking, r.around = newAlarm(), newAlarm(), newAlarm(), newAlarm()
 	defer r.deadline.off()
 	defer r.limit.off()
 	defer r.looking.off()
+	defer r.around.off()
 	for r.m.phase != phaseOver {
 		store, stopStore := r.storeTimer()
 		select {
@@ -206,6 +208,8 @@ func (r *run) loop(ctx context.Context) {
 		case <-r.looking.C:
 			r.looking.off()
 			r.step(event{looked: true})
+		case <-r.around.C:
+			r.lookAround()
 		case <-beat.C:
 			r.heartbeat()
 		case <-status:
@@ -257,7 +261,7 @@ func (r *run) deadlinePassed() {
 
 // heartbeat tells every agent that the head lives, and looks who has fallen silent.
 func (r *run) heartbeat() {
-	now := r.now()
+	now, fresh := r.now(), r.fresh()
 	for _, h := range r.hosts {
 		if !r.m.live(h.index) {
 			continue
@@ -266,10 +270,10 @@ func (r *run) heartbeat() {
 		switch silence := now - time.Duration(h.heard.Load()); {
 		case silence > r.job.LostAfter:
 			// The agent may be stopped or stuck on a host that lives.
-			r.step(event{host: h.index, lost: &lostEvent{why: fmt.Sprintf("silent for %v", silence.Round(time.Second)), sweep: true}})
+			r.step(event{host: h.index, lost: &lostEvent{why: fmt.Sprintf("silent for %v", silence.Round(time.Second)), sweep: true, fresh: fresh}})
 		case silence > r.m.waits.silent && !h.said:
 			h.said = true
-			r.step(event{host: h.index, silent: silence})
+			r.step(event{host: h.index, silent: silence, fresh: fresh})
 		case silence < r.m.waits.silent:
 			h.said = false
 		}
@@ -321,6 +325,14 @@ func (r *run) do(a action) {
 		r.show(a.show)
 	case a.limit:
 		r.ranksBegin()
+	case a.listen:
+		r.listen(h)
+	case a.meet != nil:
+		r.meet(h, a.meet)
+	case a.watch != 0:
+		r.around.set(a.watch)
+	case a.note != nil:
+		r.note(a.note.Level, a.note.Text)
 	case a.suspend:
 		r.suspend()
 	}
@@ -340,6 +352,9 @@ func (r *run) ranksBegin() {
 	r.started = time.Now()
 	if r.job.Timeout > 0 {
 		r.limit.set(r.job.Timeout)
+	}
+	if r.job.wants(r.m.layout) {
+		r.around.set(r.m.waits.watch)
 	}
 }
 
@@ -368,7 +383,7 @@ func (r *run) forget(h *host) {
 // sweep removes what an agent that died has left, over the connection it died on.
 func (r *run) sweep(h *host) {
 	limit := r.m.waits.stop
-	if r.now()-time.Duration(h.heard.Load()) > r.job.LostAfter {
+	if r.now()-time.Duration(h.heard.Load()) > min(r.job.LostAfter, r.m.waits.quiet) {
 		limit = r.m.waits.kill // most likely nobody is there to answer
 	}
 	r.aside.Go(func() {
@@ -398,6 +413,7 @@ func (r *run) suspend() {
 	r.limit.shift(took)
 	r.deadline.shift(took)
 	r.looking.shift(took)
+	r.around.shift(took)
 	for _, h := range r.hosts {
 		h.heard.Store(int64(r.now()))
 	}

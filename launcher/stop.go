@@ -18,6 +18,9 @@ type waits struct {
 	answer time.Duration // for a host to tell of its settings
 	stage  time.Duration // for anything to move while files are brought to the hosts
 	look   time.Duration // for the hosts to say what their ranks are doing
+	watch  time.Duration // from the start of the ranks to that of the hosts' watch on each other
+	join   time.Duration // for the hosts to answer either step towards it
+	quiet  time.Duration // silence after which a host is lost that the others cannot reach either
 	drop   time.Duration // for an agent that has said Done to close its stream
 	flush  time.Duration // for the rest of the output, when somebody ended the job
 }
@@ -26,6 +29,7 @@ func defaultWaits() waits {
 	return waits{
 		beat: 2 * time.Second, silent: 10 * time.Second, stop: 10 * time.Second, kill: 5 * time.Second,
 		answer: 8 * time.Second, stage: 30 * time.Second, look: lookLimit, drop: 2 * time.Second, flush: time.Second,
+		watch: 2 * time.Second, join: wire.JoinLimit + 2*time.Second, quiet: 5 * time.Second,
 	}
 }
 

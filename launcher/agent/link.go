@@ -137,6 +137,8 @@ func (a *agent) message(j *job, m wire.Message) error {
 	case m.Inspect != nil:
 		a.inspect(j, *m.Inspect)
 		return nil
+	case m.Watch != nil:
+		return a.takeWatch(j, m.Watch)
 	}
 	return fmt.Errorf("%w: a message that only agents send", errFrame)
 }

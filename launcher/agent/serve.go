@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"runtime"
 	"sync"
@@ -82,6 +83,9 @@ type agent struct {
 	own    *settler
 	began  time.Time
 
+	peers   chan []netip.AddrPort // capacity 1: from the link; nil before gossip is wanted; owned by readLink
+	gossips sync.WaitGroup        // of the watch on other hosts; it ends with the order to stop
+
 	looking atomic.Bool    // the ranks are being looked at
 	looks   sync.WaitGroup // of that; it ends with the order to stop
 }
@@ -124,6 +128,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, cfg Config) int {
 	close(a.over)
 	<-watched
 	a.looks.Wait()
+	a.gossips.Wait()
 	if why != "" {
 		return a.exit(why, code)
 	}

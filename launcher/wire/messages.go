@@ -22,6 +22,8 @@ type Message struct {
 	Staged   *Staged   `json:"staged,omitempty"`
 	Picture  *Picture  `json:"picture,omitempty"`
 	Settings *Settings `json:"settings,omitempty"`
+	Watching *Watching `json:"watching,omitempty"`
+	Word     *Word     `json:"word,omitempty"`
 
 	// From the head.
 	Plan    *Plan    `json:"plan,omitempty"`
@@ -36,6 +38,7 @@ type Message struct {
 	Window  *Window  `json:"window,omitempty"`
 	Inspect *Inspect `json:"inspect,omitempty"`
 	Ask     *Ask     `json:"ask,omitempty"`
+	Watch   *Watch   `json:"watch,omitempty"`
 }
 
 // Hail is the line, without its end, with which an agent opens its stream. nonce
@@ -235,6 +238,34 @@ type Done struct {
 type Log struct {
 	Level string `json:"level"`
 	Text  string `json:"text"`
+}
+
+// JoinLimit is how long an agent tries to get to know its peers.
+const JoinLimit = 3 * time.Second
+
+// Watch has agents watch each other's hosts, by gossip. The first has the agent listen
+// at Addr, on a port of its choice; the second has it get to know Peers. Both are
+// answered with Watching, unless the agent is told to stop meanwhile.
+type Watch struct {
+	Addr  netip.Addr       `json:"addr,omitzero"`
+	Peers []netip.AddrPort `json:"peers,omitempty"`
+}
+
+// Watching answers Watch. With a Failure this host neither watches nor is watched.
+type Watching struct {
+	Port    uint16 `json:"port,omitempty"` // where the agent listens
+	Joined  bool   `json:"joined,omitempty"`
+	Failure string `json:"failure,omitempty"` // for people, without the host's name
+}
+
+// MaxWord bounds each list of a Word.
+const MaxWord = 64
+
+// Word tells what has changed: the numbers of nodes of which this host has found, or was
+// told by others, that nobody can reach them, and of those that can be reached again.
+type Word struct {
+	Dead  []int `json:"dead,omitempty"`
+	Alive []int `json:"alive,omitempty"`
 }
 
 // Inspect asks what the ranks are doing. The agent looks at them twice and answers with

@@ -155,6 +155,8 @@ func (a *agent) message(m wire.Message, ranks *sync.WaitGroup) bool {
 				ranks.Go(func() { a.rank(r.Rank) })
 			}
 		}
+	case m.Watch != nil: // made-up hosts are well, and say so
+		a.send(wire.Message{Watching: &wire.Watching{Port: 1, Joined: len(m.Watch.Peers) > 0}})
 	case m.Stop != nil:
 		if a.host.waits && a.plan != nil {
 			for _, r := range a.plan.Ranks {
