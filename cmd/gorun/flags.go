@@ -53,6 +53,7 @@ type options struct {
 	grace     time.Duration
 	keepGoing bool
 	lostAfter time.Duration
+	noGossip  bool
 
 	verbose bool
 	quiet   bool
@@ -366,7 +367,13 @@ What they were doing is shown before; see WHERE A JOB HANGS.`,
 		{
 			words: "--lost-after", arg: "TIME", value: value(&o.lostAfter, silence), key: "timeouts.lost-after",
 			text: `A host that has given no sign of life for so long is lost, and the job is ended. The
-				ranks on such a host end by themselves in the same time. The default is 30 seconds.`,
+				ranks on such a host end by themselves in the same time. The default is 30 seconds.
+				One that most of the other hosts cannot reach either is lost after 5 seconds; see
+				HOSTS THAT WATCH EACH OTHER.`,
+		},
+		{
+			words: "--no-gossip", value: yes(&o.noGossip), key: "no-gossip",
+			text: `Do not let the hosts watch each other: no port is opened for that.`,
 		},
 		{
 			words: "--keep-going", value: yes(&o.keepGoing), key: "keep-going",
