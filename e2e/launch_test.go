@@ -121,8 +121,8 @@ func TestOneEnvironment(t *testing.T) {
 		}
 	}
 	fields := strings.Fields(got[0])
-	if len(fields) != 6 || len(fields[0]) != 16 || !slices.Equal(fields[1:4], []string{"INFO", "mlx5_0,mlx5_1", "eth0"}) {
-		t.Errorf("got %q; want a digest of 16 digits, INFO mlx5_0,mlx5_1 eth0, a port, a backend", got[0])
+	if len(fields) != 6 || len(fields[0]) != 33 || !slices.Equal(fields[1:4], []string{"INFO", "mlx5_0,mlx5_1", "eth0"}) {
+		t.Errorf("got %q; want two digests of 16 digits, INFO mlx5_0,mlx5_1 eth0, a port, a backend", got[0])
 	}
 }
 

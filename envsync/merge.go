@@ -1,9 +1,6 @@
 package envsync
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -76,34 +73,6 @@ func Prepend(env, more []string) []string {
 		}
 	}
 	return env
-}
-
-// Digest returns 16 hexadecimal digits that are equal for two environments exactly
-// when their NCCL_ names and values are (but for a collision of hashes). The order of
-// env does not matter; of a repeated name the last counts.
-func Digest(env []string) string {
-	values := map[string]string{}
-	for _, entry := range env {
-		if name, value, ok := split(entry); ok && strings.HasPrefix(name, "NCCL_") {
-			values[name] = value
-		}
-	}
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	var framed []byte
-	for _, name := range names {
-		framed = appendFramed(appendFramed(framed, name), values[name])
-	}
-	sum := sha256.Sum256(framed)
-	return hex.EncodeToString(sum[:8])
-}
-
-// appendFramed appends s after its length, so that no two lists of strings look alike.
-func appendFramed(b []byte, s string) []byte {
-	return append(binary.BigEndian.AppendUint64(b, uint64(len(s))), s...)
 }
 
 // Show returns v as NAME=value for people: a secret's value is <hidden>, and a value

@@ -56,10 +56,10 @@ func TestValidName(t *testing.T) {
 func TestRankVars(t *testing.T) {
 	vars := RankVars(RankInfo{
 		JobID: "7f3a", Rank: 5, Size: 16, Local: 1, LocalSize: 4, Node: 2, Nodes: 3, MasterAddr: "10.0.0.1", MasterPort: 29400,
-		Backend: "cpu", EnvDigest: "0123456789abcdef", Dir: "/tmp/gorun-7f3a",
+		Backend: "cpu", EnvDigest: Digest{"0123456789abcdef", "fedcba9876543210"}, Dir: "/tmp/gorun-7f3a",
 	})
 	want := strings.Fields(`
-		GORUN_BACKEND=cpu GORUN_ENV_DIGEST=0123456789abcdef GORUN_JOB_ID=7f3a GORUN_LOCAL_RANK=1 GORUN_LOCAL_SIZE=4
+		GORUN_BACKEND=cpu GORUN_ENV_DIGEST=0123456789abcdef.fedcba9876543210 GORUN_JOB_ID=7f3a GORUN_LOCAL_RANK=1 GORUN_LOCAL_SIZE=4
 		GORUN_NODES=3 GORUN_NODE_RANK=2 GORUN_RANK=5 GORUN_SIZE=16 GORUN_STORE=unix:/tmp/gorun-7f3a/store
 		RANK=5 WORLD_SIZE=16 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=2 NODE_RANK=2 MASTER_ADDR=10.0.0.1 MASTER_PORT=29400
 		OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=16 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=4 OMPI_COMM_WORLD_NODE_RANK=1
@@ -99,7 +99,7 @@ func TestRankVarsUnknown(t *testing.T) {
 
 // A name that gorun sets never comes from elsewhere, however it is asked for.
 func TestRankNamesAreGoruns(t *testing.T) {
-	for _, v := range RankVars(RankInfo{JobID: "j", MasterAddr: "a", MasterPort: 1, Backend: "b", EnvDigest: "d", Dir: "/d"}) {
+	for _, v := range RankVars(RankInfo{JobID: "j", MasterAddr: "a", MasterPort: 1, Backend: "b", EnvDigest: Digest{"d", "e"}, Dir: "/d"}) {
 		for _, p := range []Policy{
 			{Environ: []string{v.Name + "=theirs"}, Set: x(v.Name)},
 			{Environ: []string{v.Name + "=theirs"}, Set: x(v.Name[:3] + "*")},

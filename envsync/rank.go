@@ -13,7 +13,7 @@ type RankInfo struct {
 	MasterAddr string // address of rank 0's host; "": not known, MASTER_ADDR is not set
 	MasterPort int    // 0: not known, MASTER_PORT is not set
 	Backend    string // "": GORUN_BACKEND is not set
-	EnvDigest  string // Digest of the rank's environment; "": GORUN_ENV_DIGEST is not set
+	EnvDigest  Digest // of the rank's environment; the zero Digest: GORUN_ENV_DIGEST is not set
 	Dir        string // the job's directory on the host
 }
 
@@ -43,7 +43,7 @@ func RankVars(r RankInfo) []Var {
 		text("GORUN_STORE", "unix:"+r.Dir+"/store")
 	}
 	text("GORUN_BACKEND", r.Backend)
-	text("GORUN_ENV_DIGEST", r.EnvDigest)
+	text("GORUN_ENV_DIGEST", r.EnvDigest.String())
 	text("MASTER_ADDR", r.MasterAddr)
 	if r.MasterPort != 0 {
 		number(r.MasterPort, "MASTER_PORT")

@@ -11,10 +11,9 @@ import (
 // environment is what every rank gets beside its own names: the job map, and what the
 // ranks of one App have beside it or instead.
 type environment struct {
-	job     []envsync.Var
-	apps    [][]envsync.Var          // by App
-	digests []string                 // by App, of both together
-	hosts   map[string][]envsync.Var // by name, what a host's ranks get over the job map
+	job   []envsync.Var
+	apps  [][]envsync.Var          // by App
+	hosts map[string][]envsync.Var // by name, what a host's ranks get over the job map
 }
 
 // environment builds what the Job and its Apps ask for, and the account of it. It refuses,
@@ -32,7 +31,7 @@ func (j Job) environment() (environment, []envsync.Note, error) {
 	}
 	job = withoutConfFile(job)
 	notes := slices.Clone(common)
-	env := environment{job: job, apps: make([][]envsync.Var, len(j.Apps)), digests: make([]string, len(j.Apps))}
+	env := environment{job: job, apps: make([][]envsync.Var, len(j.Apps))}
 	for i, a := range j.Apps {
 		whole := job
 		if len(j.Apps) > 1 && len(a.Set) > 0 {
@@ -49,7 +48,6 @@ func (j Job) environment() (environment, []envsync.Note, error) {
 			return environment{}, nil, err
 		}
 	}
-	env.sum()
 	env.hosts, err = j.hostEnvironments(job)
 	if !env.uniform() {
 		notes = append(notes, envsync.Note{Level: "warn", Text: "the programs get different NCCL settings; -genv NAME VALUE sets one for all of them"})
@@ -74,24 +72,29 @@ func (j Job) hostEnvironments(job []envsync.Var) (map[string][]envsync.Var, erro
 	return hosts, nil
 }
 
-// sum computes the digests.
-func (e *environment) sum() {
-	for i := range e.digests {
-		e.digests[i] = envsync.Digest(texts(slices.Concat(e.job, e.apps[i])))
-	}
-}
-
-// uniform reports whether all ranks get the same NCCL settings.
+// uniform reports whether all programs' ranks get the same NCCL settings, but for those
+// of which every process may have its own.
 func (e environment) uniform() bool {
-	return len(slices.Compact(slices.Clone(e.digests))) == 1
+	for i := range e.apps {
+		if e.digestOf(i, "") != e.digestOf(0, "") {
+			return false
+		}
+	}
+	return true
 }
 
-// digest is that of all ranks, "" if they have different ones.
-func (e environment) digest() string {
+// digest is that of all ranks, but for what hosts have of their own; the zero Digest if
+// programs have different ones.
+func (e environment) digest() envsync.Digest {
 	if !e.uniform() {
-		return ""
+		return envsync.Digest{}
 	}
-	return e.digests[0]
+	return e.digestOf(0, "")
+}
+
+// digestOf is that of an App's ranks on a host; of a host that is not named if host is "".
+func (e environment) digestOf(app int, host string) envsync.Digest {
+	return envsync.DigestOf(texts(slices.Concat(e.job, e.hosts[host], e.apps[app])))
 }
 
 // lookup is the value that all ranks, or those of some App, get for name; "" if none do.

@@ -68,10 +68,10 @@ func (r *run) signalledLate(s os.Signal, cancel context.CancelFunc) {
 
 // result gathers what is known at the end.
 func (r *run) result() *Result {
-	m := r.m
+	m, digest := r.m, r.env.digest()
 	res := &Result{
 		JobID: r.id, Ranks: m.ranks, Killed: m.killed, Left: m.left, Kept: m.kept, Lost: r.lostTexts(), Timeout: m.timeout,
-		Signal: int(m.signal), StdoutClosed: r.pipeClosed.Load(), EnvDigest: r.env.digest(), Elapsed: r.now(),
+		Signal: int(m.signal), StdoutClosed: r.pipeClosed.Load(), EnvDigest: digest.Job, EnvHost: digest.Host, Elapsed: r.now(),
 		Unfinished: r.out.Unfinished(), Hurried: !m.patient(), NoGrace: m.killing && !m.forced,
 		Picture: r.picture,
 	}
@@ -80,6 +80,9 @@ func (r *run) result() *Result {
 		hr := HostResult{Name: h.spec.Name, Slots: o.Slots}
 		if len(m.ranks) > 0 {
 			hr.Ranks = m.layout.Count[i]
+		}
+		if len(r.env.hosts[hr.Name]) > 0 && digest.Host != "" {
+			hr.EnvHost = r.env.digestOf(0, hr.Name).Host
 		}
 		res.Hosts = append(res.Hosts, hr)
 	}

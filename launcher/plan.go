@@ -170,6 +170,15 @@ type planner struct {
 	node   []int        // node numbers by host
 	ranks  [][]int      // by host
 	window *wire.Window // nil without Job.Pty
+
+	digests map[digestKey]envsync.Digest // that were needed so far
+}
+
+// digestKey names ranks with the same settings: an App's on a host that has an
+// environment of its own, or, with "", on all others.
+type digestKey struct {
+	app  int
+	host string
 }
 
 // lay completes p with the layout.
@@ -220,9 +229,26 @@ func (p *planner) rankEnv(rank int) []envsync.Var {
 	vars := envsync.RankVars(envsync.RankInfo{
 		JobID: p.id, Rank: rank, Size: p.layout.Size(), Local: place.Local, LocalSize: p.layout.Count[place.Host],
 		Node: p.node[place.Host], Nodes: len(p.nodes), MasterAddr: p.site.addrs[first], MasterPort: p.site.ports[first],
-		Backend: p.job.Backend, EnvDigest: p.env.digests[place.App], Dir: "/tmp/gorun-" + p.id,
+		Backend: p.job.Backend, EnvDigest: p.digest(place), Dir: "/tmp/gorun-" + p.id,
 	})
 	return append(vars, envsync.Var{Name: "GORUN_HOST_ADDR", Value: p.site.addrs[place.Host], Origin: "gorun"})
+}
+
+// digest is that of the environment of a rank at place.
+func (p *planner) digest(place Place) envsync.Digest {
+	key := digestKey{app: place.App}
+	if host := p.hosts[place.Host]; len(p.env.hosts[host]) > 0 {
+		key.host = host
+	}
+	d, ok := p.digests[key]
+	if !ok {
+		d = p.env.digestOf(key.app, key.host)
+		if p.digests == nil {
+			p.digests = map[digestKey]envsync.Digest{}
+		}
+		p.digests[key] = d
+	}
+	return d
 }
 
 // texts writes vars as NAME=value.

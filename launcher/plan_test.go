@@ -197,7 +197,7 @@ func testPlanner() *planner {
 		},
 		id: "0123456789abcdef", secret: []byte("secret"),
 		site: site{addrs: []string{"10.0.0.1", "", "10.0.0.3"}, ports: []int{20001, 0, 20003}},
-		env:  environment{job: env, apps: make([][]envsync.Var, 1), digests: []string{"d1"}},
+		env:  environment{job: env, apps: make([][]envsync.Var, 1)},
 	}
 	p.lay(evenly(2, 0, 1))
 	return p
@@ -236,7 +236,7 @@ func TestRankEnv(t *testing.T) {
 	env := texts(p.rankEnv(2))
 	for _, want := range []string{
 		"GORUN_RANK=2", "GORUN_SIZE=3", "GORUN_LOCAL_RANK=0", "GORUN_LOCAL_SIZE=1", "GORUN_NODE_RANK=1", "GORUN_NODES=2",
-		"MASTER_ADDR=10.0.0.1", "MASTER_PORT=20001", "GORUN_HOST_ADDR=10.0.0.3", "GORUN_ENV_DIGEST=d1", "GORUN_BACKEND=cpu",
+		"MASTER_ADDR=10.0.0.1", "MASTER_PORT=20001", "GORUN_HOST_ADDR=10.0.0.3", "GORUN_ENV_DIGEST=" + envsync.DigestOf(nil).String(), "GORUN_BACKEND=cpu",
 		"GORUN_STORE=unix:/tmp/gorun-0123456789abcdef/store", "GORUN_JOB_ID=0123456789abcdef",
 	} {
 		if !slices.Contains(env, want) {
@@ -250,19 +250,22 @@ func TestPlanOfSeveralPrograms(t *testing.T) {
 	p.job.Apps = []App{{Args: []string{"one"}, NP: 1}, {Args: []string{"two"}, NP: 2}}
 	p.job.Stdin = StdinAll
 	p.job.Apps[1].Dir = "/two"
-	p.env.apps, p.env.digests = [][]envsync.Var{nil, {{Name: "X", Value: "2"}}}, []string{"d1", "d2"}
+	p.env.apps = [][]envsync.Var{nil, {{Name: "X", Value: "2"}, {Name: "NCCL_ALGO", Value: "Ring"}}}
+	p.env.hosts = map[string][]envsync.Var{"c": {{Name: "NCCL_IB_HCA", Value: "mlx5_1"}}}
 	p.layout = Layout{Count: []int{2, 0, 1}, Ranks: []Place{{Host: 0}, {Host: 0, Local: 1, App: 1}, {Host: 2, App: 1}}}
 	var got []string
 	for _, h := range []int{0, 2} {
 		for _, r := range p.plan(h).Ranks {
-			env, digest := fmt.Sprintf("%s", r.Env), "d1"
-			if strings.Contains(env, "GORUN_ENV_DIGEST=d2") {
-				digest = "d2"
+			env, digest := fmt.Sprintf("%s", r.Env), "?"
+			for name, vars := range map[string][]string{"d1": nil, "d2": {"NCCL_ALGO=Ring"}, "d3": {"NCCL_IB_HCA=mlx5_1", "NCCL_ALGO=Ring"}} {
+				if strings.Contains(env, "GORUN_ENV_DIGEST="+envsync.DigestOf(vars).String()) {
+					digest = name
+				}
 			}
 			got = append(got, fmt.Sprintf("%d:%s:%v:%s:%v:%s", r.Rank, r.Args[0], r.Stdin, r.Dir, strings.HasPrefix(env, "[X=2 "), digest))
 		}
 	}
-	if want := "0:one:true::false:d1 1:two:true:/two:true:d2 2:two:true:/two:true:d2"; strings.Join(got, " ") != want {
+	if want := "0:one:true::false:d1 1:two:true:/two:true:d2 2:two:true:/two:true:d3"; strings.Join(got, " ") != want {
 		t.Errorf("got %q; want %q", got, want)
 	}
 }

@@ -17,17 +17,18 @@ type Result struct {
 	Others       int           `json:"other_failures"` // ranks that failed by themselves beside First
 	Stopped      int           `json:"stopped"`        // ranks that gorun's own stop, or the user's signal, ended
 	Tail         []string      `json:"last_lines,omitempty"`
-	Killed       []int         `json:"killed,omitempty"`        // ranks that needed KILL
-	NoGrace      bool          `json:"-"`                       // they got it before their grace was over: the user asked twice
-	Left         []string      `json:"left,omitempty"`          // what could not be removed, "host: what"
-	Kept         []KeptDir     `json:"kept,omitempty"`          // where files stay that ranks have written
-	Timeout      bool          `json:"timeout,omitempty"`       // the job's time limit ended it
-	Signal       int           `json:"signal,omitempty"`        // the signal by which the user ended it
-	Lost         []string      `json:"lost,omitempty"`          // hosts lost, "host: why"; one text for all that were lost with a jump host
-	StdoutClosed bool          `json:"stdout_closed,omitempty"` // stdout or stderr, by its reader
-	OutputError  string        `json:"output_error,omitempty"`  // output that could not be written
-	Picture      *Picture      `json:"picture,omitempty"`       // what the ranks were doing when they were last looked at
-	EnvDigest    string        `json:"env_digest,omitempty"`
+	Killed       []int         `json:"killed,omitempty"`          // ranks that needed KILL
+	NoGrace      bool          `json:"-"`                         // they got it before their grace was over: the user asked twice
+	Left         []string      `json:"left,omitempty"`            // what could not be removed, "host: what"
+	Kept         []KeptDir     `json:"kept,omitempty"`            // where files stay that ranks have written
+	Timeout      bool          `json:"timeout,omitempty"`         // the job's time limit ended it
+	Signal       int           `json:"signal,omitempty"`          // the signal by which the user ended it
+	Lost         []string      `json:"lost,omitempty"`            // hosts lost, "host: why"; one text for all that were lost with a jump host
+	StdoutClosed bool          `json:"stdout_closed,omitempty"`   // stdout or stderr, by its reader
+	OutputError  string        `json:"output_error,omitempty"`    // output that could not be written
+	Picture      *Picture      `json:"picture,omitempty"`         // what the ranks were doing when they were last looked at
+	EnvDigest    string        `json:"env_digest,omitempty"`      // of the NCCL settings that must be equal in the job; "": the programs have different ones
+	EnvHost      string        `json:"env_host_digest,omitempty"` // of those that must be equal on each host, for hosts without any of their own
 	Elapsed      time.Duration `json:"elapsed_ns"`
 	Hurried      bool          `json:"-"` // somebody, or the limit, asked for the end: nothing is to be waited for
 	Unfinished   bool          `json:"-"` // standard error was left in the middle of a rank's line
@@ -38,6 +39,8 @@ type HostResult struct {
 	Name  string `json:"name"`
 	Slots int    `json:"slots"` // -1: not known
 	Ranks int    `json:"ranks"`
+
+	EnvHost string `json:"env_host_digest,omitempty"` // as that of the Result, of a host that has settings of its own
 }
 
 // KeptDir is a job's directory that is not removed: ranks have written into it.

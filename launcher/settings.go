@@ -144,7 +144,6 @@ func (r *run) reconcile(layout Layout) error {
 		name := r.hosts[h].spec.Name
 		r.env.hosts[name] = slices.Concat(own.Hosts[i], r.env.hosts[name])
 	}
-	r.env.sum()
 	return nil
 }
 
