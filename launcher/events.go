@@ -40,6 +40,10 @@ type Event struct {
 	Core      bool           `json:"core,omitempty"`
 	At        *time.Duration `json:"at_ns,omitempty"` // since the ranks were started
 
+	Proven    *int   `json:"proven,omitempty"`
+	NotProven *int   `json:"not_proven,omitempty"`
+	Digest    string `json:"digest,omitempty"`
+
 	Reason  string   `json:"reason,omitempty"`
 	Text    string   `json:"text,omitempty"`
 	Killed  []int    `json:"killed,omitempty"`
@@ -70,6 +74,7 @@ const (
 	reasonOutput    = "output closed"
 	reasonLost      = "host lost"
 	reasonSettings  = "settings differ"
+	reasonDiffer    = "environments differ"
 	reasonHosts     = "hosts not usable"
 	reasonPlacement = "cannot be placed"
 	reasonPrepare   = "cannot be prepared"
@@ -181,6 +186,8 @@ func (m *machine) emitStop() {
 		e.Reason = reasonTimeout
 	case m.signal != 0:
 		e.Reason, e.Signal = reasonSignal, int(m.signal)
+	case m.differ != nil:
+		e.Reason = reasonDiffer
 	case m.stdoutClosed:
 		e.Reason = reasonOutput
 	case is(errors.AsType[*SettingsError](m.planErr)):

@@ -10,6 +10,9 @@ import (
 
 // finish ends every goroutine and writes the rest of the output.
 func (r *run) finish(ctx context.Context) {
+	if r.proof != nil && !r.proof.summed {
+		r.tellProof()
+	}
 	close(r.over)
 	for _, h := range r.hosts {
 		h.drop(0)
@@ -88,6 +91,9 @@ func (r *run) result() *Result {
 	}
 	if text := r.outErr.Load(); text != nil {
 		res.OutputError = *text
+	}
+	if r.proof != nil {
+		res.Environment, res.Differ = r.proof.environment(), m.differ
 	}
 	for i := range m.ranks {
 		m.ranks[i].CPUs = r.bindings.cpus(i)

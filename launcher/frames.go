@@ -201,6 +201,8 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 		return r.checkWatch(h, m)
 	case m.Picture != nil:
 		return checkPicture(p, h.index, m.Picture)
+	case m.Proof != nil:
+		return checkProof(p, h.index, m.Proof)
 	case m.Done != nil:
 		for _, rank := range m.Done.Killed {
 			if !p.has(h.index, rank) {
@@ -280,6 +282,9 @@ func (r *run) message(h *host, m wire.Message) {
 		return
 	case m.Watching != nil || m.Word != nil:
 		r.watched(h, m)
+		return
+	case m.Proof != nil:
+		r.proved(h, m.Proof)
 		return
 	case m.Exited != nil && r.stdin != nil:
 		r.stdin.forget(m.Exited.Rank)

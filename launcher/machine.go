@@ -57,7 +57,8 @@ type event struct {
 	picture  *wire.Picture
 	watching *wire.Watching
 	word     *word
-	around   *around // it is time to look after the hosts' watch on each other
+	around   *around         // it is time to look after the hosts' watch on each other
+	differs  []EnvDifference // between ranks' environments, which cannot work together
 	lost     *lostEvent
 	swept    *sweptEvent
 	silent   time.Duration // since the host was last heard
@@ -138,7 +139,8 @@ type machine struct {
 	signalled    int            // how often the user asked for the end
 	timeout      bool
 	stdoutClosed bool
-	lostHosts    []lostHost // when ranks may have run there
+	differ       []EnvDifference // for which the job was stopped
+	lostHosts    []lostHost      // when ranks may have run there
 	killed       []int
 	kept         []KeptDir
 	left         []string
@@ -206,6 +208,8 @@ func (m *machine) react(e event) []action {
 		out = m.hostIsDone(e.host, e.done)
 	case e.picture != nil:
 		m.pictureCame(e.host, e.picture)
+	case e.differs != nil:
+		out = m.environmentsDiffer(e.differs)
 	case e.lost != nil:
 		why := e.lost.why + m.othersSay(e.host, e.lost.fresh)
 		out = m.hostIsLost(e.host, &lostEvent{why: why, sweep: e.lost.sweep})
@@ -488,6 +492,15 @@ func (m *machine) hostIsLost(i int, l *lostEvent) []action {
 		return append(out, m.lookFirst("when "+h.name+" was lost", true)...)
 	}
 	return append(out, m.stop()...)
+}
+
+// environmentsDiffer: ranks would wait for each other for ever.
+func (m *machine) environmentsDiffer(d []EnvDifference) []action {
+	if m.phase != phaseRunning || m.ending() {
+		return nil
+	}
+	m.differ = d
+	return m.stop()
 }
 
 // timeoutPassed: the job has run for as long as it may. What the ranks were doing is

@@ -61,7 +61,7 @@ func newGame(t *testing.T, flags byte) *game {
 func (g *game) event(kind, arg byte) event {
 	host, n := int(arg%3), int(arg/3)
 	e := event{host: host}
-	switch kind % 28 {
+	switch kind % 29 {
 	case 0, 1:
 		e.up, e.answers = &wire.Hello{Cores: 1}, n%3
 	case 2:
@@ -104,6 +104,8 @@ func (g *game) event(kind, arg byte) event {
 		e.staged = true
 	case 23:
 		e.answered = true
+	case 28:
+		e.differs = []EnvDifference{{Name: "NCCL_ALGO"}}
 	case 22:
 		e.moved = true
 		if n%4 == 0 {

@@ -127,7 +127,7 @@ func (s *scripted) host(name string) int {
 // started H [pids=N,N] | exited RANK [code=N] [signal=N] [at=D] [text=T] [bystop] [host=H] | done H [killed=N] [left=T] |
 // listens H | joined H | alone H WHY | word H [dead=H,H] [alive=H,H] | around NOW [H=HEARD]... |
 // moved | staged H | unstaged H WHY | lost H WHY | died H WHY | swept H [WHY] | silent H D [fresh=N] | unheard H D fresh=N | signal NAME | timeout |
-// deadline | stdout | pictured H ID | looked
+// deadline | stdout | pictured H ID | looked | differ H NAME
 // Times of ranks are since their start; "hosts" may end in keep-going, no-grace and files.
 func (s *scripted) event(f []string) event {
 	arg := func(i int) string {
@@ -185,6 +185,8 @@ func (s *scripted) event(f []string) event {
 		e.done = doneOf(f[2:])
 	case "pictured":
 		e.picture = &wire.Picture{ID: number(f[2])}
+	case "differ":
+		e.differs = []EnvDifference{{Name: f[2]}}
 	case "lost":
 		e.lost = &lostEvent{why: arg(2)}
 	case "died":
@@ -437,6 +439,9 @@ func (s *scripted) result() []string {
 	}
 	if s.m.timeout {
 		out = append(out, "timeout")
+	}
+	for _, d := range s.m.differ {
+		out = append(out, "differs: "+d.Name)
 	}
 	if s.m.stdoutClosed {
 		out = append(out, "stdout closed")

@@ -10,28 +10,30 @@ import (
 
 // Result says how a job ended; cmd/gorun makes text and an exit code of it.
 type Result struct {
-	JobID        string        `json:"job_id"`
-	Hosts        []HostResult  `json:"hosts"`
-	Ranks        []RankResult  `json:"ranks"`
-	First        *RankResult   `json:"first_failure,omitempty"`
-	Others       int           `json:"other_failures"` // ranks that failed by themselves beside First
-	Stopped      int           `json:"stopped"`        // ranks that gorun's own stop, or the user's signal, ended
-	Tail         []string      `json:"last_lines,omitempty"`
-	Killed       []int         `json:"killed,omitempty"`          // ranks that needed KILL
-	NoGrace      bool          `json:"-"`                         // they got it before their grace was over: the user asked twice
-	Left         []string      `json:"left,omitempty"`            // what could not be removed, "host: what"
-	Kept         []KeptDir     `json:"kept,omitempty"`            // where files stay that ranks have written
-	Timeout      bool          `json:"timeout,omitempty"`         // the job's time limit ended it
-	Signal       int           `json:"signal,omitempty"`          // the signal by which the user ended it
-	Lost         []string      `json:"lost,omitempty"`            // hosts lost, "host: why"; one text for all that were lost with a jump host
-	StdoutClosed bool          `json:"stdout_closed,omitempty"`   // stdout or stderr, by its reader
-	OutputError  string        `json:"output_error,omitempty"`    // output that could not be written
-	Picture      *Picture      `json:"picture,omitempty"`         // what the ranks were doing when they were last looked at
-	EnvDigest    string        `json:"env_digest,omitempty"`      // of the NCCL settings that must be equal in the job; "": the programs have different ones
-	EnvHost      string        `json:"env_host_digest,omitempty"` // of those that must be equal on each host, for hosts without any of their own
-	Elapsed      time.Duration `json:"elapsed_ns"`
-	Hurried      bool          `json:"-"` // somebody, or the limit, asked for the end: nothing is to be waited for
-	Unfinished   bool          `json:"-"` // standard error was left in the middle of a rank's line
+	JobID        string          `json:"job_id"`
+	Hosts        []HostResult    `json:"hosts"`
+	Ranks        []RankResult    `json:"ranks"`
+	First        *RankResult     `json:"first_failure,omitempty"`
+	Others       int             `json:"other_failures"` // ranks that failed by themselves beside First
+	Stopped      int             `json:"stopped"`        // ranks that gorun's own stop, or the user's signal, ended
+	Tail         []string        `json:"last_lines,omitempty"`
+	Killed       []int           `json:"killed,omitempty"`          // ranks that needed KILL
+	NoGrace      bool            `json:"-"`                         // they got it before their grace was over: the user asked twice
+	Left         []string        `json:"left,omitempty"`            // what could not be removed, "host: what"
+	Kept         []KeptDir       `json:"kept,omitempty"`            // where files stay that ranks have written
+	Timeout      bool            `json:"timeout,omitempty"`         // the job's time limit ended it
+	Signal       int             `json:"signal,omitempty"`          // the signal by which the user ended it
+	Lost         []string        `json:"lost,omitempty"`            // hosts lost, "host: why"; one text for all that were lost with a jump host
+	StdoutClosed bool            `json:"stdout_closed,omitempty"`   // stdout or stderr, by its reader
+	OutputError  string          `json:"output_error,omitempty"`    // output that could not be written
+	Picture      *Picture        `json:"picture,omitempty"`         // what the ranks were doing when they were last looked at
+	EnvDigest    string          `json:"env_digest,omitempty"`      // of the NCCL settings that must be equal in the job; "": the programs have different ones
+	Environment  *Environment    `json:"environment,omitempty"`     // as it was read back from the ranks' processes
+	Differ       []EnvDifference `json:"-"`                         // between environments, for which the job was stopped
+	EnvHost      string          `json:"env_host_digest,omitempty"` // of those that must be equal on each host, for hosts without any of their own
+	Elapsed      time.Duration   `json:"elapsed_ns"`
+	Hurried      bool            `json:"-"` // somebody, or the limit, asked for the end: nothing is to be waited for
+	Unfinished   bool            `json:"-"` // standard error was left in the middle of a rank's line
 }
 
 // HostResult is one host of a Result.

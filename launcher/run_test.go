@@ -47,7 +47,7 @@ func TestRunWell(t *testing.T) {
 	if len(res.JobID) != 16 || res.EnvDigest == "" || res.Elapsed <= 0 || res.First != nil || res.Others+res.Stopped+res.Signal != 0 || res.Timeout {
 		t.Errorf("got %+v", res)
 	}
-	if got, want := fmt.Sprint(res.Hosts), "[{localhost 2 2} {127.0.0.1 1 1}]"; got != want {
+	if got, want := fmt.Sprint(res.Hosts), "[{localhost 2 2 } {127.0.0.1 1 1 }]"; got != want {
 		t.Errorf("hosts: got %s; want %s", got, want)
 	}
 	if res.Ranks[2].Host != "127.0.0.1" || res.Ranks[2].Rank != 2 {

@@ -135,7 +135,7 @@ func (m *machine) interrupted(s syscall.Signal) {
 // well reports whether nothing has ended the job before its time.
 func (m *machine) well() bool {
 	return m.first() == nil && m.planErr == nil && len(m.prepare)+len(m.hostFailures)+len(m.lostHosts) == 0 &&
-		!m.timeout && !m.stdoutClosed
+		!m.timeout && !m.stdoutClosed && m.differ == nil
 }
 
 // sayWaiting says in one line what the stop waits for.

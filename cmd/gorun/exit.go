@@ -30,6 +30,7 @@ const (
 	causeStdoutClosed cause = "stdout closed"
 	causeOutput       cause = "output lost"
 	causeLost         cause = "host lost"
+	causeDiffer       cause = "environments differ"
 )
 
 // causeOf picks the one cause that the exit code and the headline are about. A job
@@ -40,6 +41,8 @@ func causeOf(res *launcher.Result) cause {
 		return causeTimeout
 	case res.Signal != 0:
 		return causeSignal
+	case len(res.Differ) > 0:
+		return causeDiffer
 	case res.First != nil:
 		return causeRank
 	case len(res.Lost) > 0:
@@ -70,7 +73,7 @@ func exitCode(res *launcher.Result, err error) int {
 		return res.First.Code
 	case causeStdoutClosed:
 		return exitStdoutClosed
-	case causeOutput, causeLost:
+	case causeOutput, causeLost, causeDiffer:
 		return exitTrouble
 	}
 	return 0

@@ -45,6 +45,8 @@ func resultReport(res *launcher.Result, o options) report {
 		r.linef("%s%s", rankEnd(*res.First, o), others(res))
 	case causeLost:
 		r.linef("host lost: %s%s", res.Lost[0], others(res))
+	case causeDiffer:
+		r.differ(res)
 	case causeStdoutClosed:
 		if res.Stopped > 0 {
 			r.linef("output was closed by its reader%s", others(res))
@@ -55,6 +57,17 @@ func resultReport(res *launcher.Result, o options) report {
 	r.firstFailure(res, o)
 	r.aftermath(res, o)
 	return r
+}
+
+// differ says which environments cannot work together.
+func (r *report) differ(res *launcher.Result) {
+	r.linef("%s%s", res.Differ[0].Headline(), others(res))
+	for _, d := range res.Differ {
+		for _, line := range d.Lines() {
+			r.linef("  %s", line)
+		}
+	}
+	r.hintf("what starts the program there (a wrapper, a module, conda) changes what gorun has set; let it do so in all ranks alike, or not at all")
 }
 
 // firstFailure adds the first failure's last lines, unless they are the last that the

@@ -87,7 +87,7 @@ type agent struct {
 	gossips sync.WaitGroup        // of the watch on other hosts; it ends with the order to stop
 
 	looking atomic.Bool    // the ranks are being looked at
-	looks   sync.WaitGroup // of that; it ends with the order to stop
+	looks   sync.WaitGroup // of that, and of prove; they end with the order to stop
 }
 
 // Serve runs one host's ranks for the head, which is at the other end of r and w,
@@ -304,6 +304,7 @@ func (a *agent) start(j *job, at time.Time) *running {
 	a.fork.work <- func() {
 		defer close(run.forked)
 		j.start(at, func(s wire.Started) { a.out.SendMessage(wire.Message{Started: &s}) })
+		a.prove(j)
 		if text := j.bindTrouble(); text != "" {
 			a.out.SendMessage(wire.Message{Log: &wire.Log{Level: "warn", Text: text}})
 		}

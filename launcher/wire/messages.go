@@ -24,6 +24,7 @@ type Message struct {
 	Settings *Settings `json:"settings,omitempty"`
 	Watching *Watching `json:"watching,omitempty"`
 	Word     *Word     `json:"word,omitempty"`
+	Proof    *Proof    `json:"proof,omitempty"`
 
 	// From the head.
 	Plan    *Plan    `json:"plan,omitempty"`
@@ -333,4 +334,38 @@ type StoreWait struct {
 	Op   string        `json:"op"`   // get or barrier
 	Name string        `json:"name"` // quoted
 	For  time.Duration `json:"for"`  // so long already
+}
+
+// Proof says what an agent has read in the environments of its ranks' processes: what is
+// new since its last Proof. A host whose ranks stay as they are sends few.
+type Proof struct {
+	Settled []Settled `json:"settled,omitempty"`
+	Refused []int     `json:"refused,omitempty"` // ranks whose processes cannot be read, or have lost the names of their rank
+	Last    bool      `json:"last,omitempty"`    // nothing more comes
+}
+
+// Limits of a Proof.
+const (
+	MaxChanges = 32  // of a Settled
+	MaxName    = 128 // bytes of a variable's name that is looked at
+	MaxValue   = 256 // bytes of a value that are told
+)
+
+// Settled is ranks whose effective processes run the same program, and differ in the same
+// way from what was planned for them.
+type Settled struct {
+	Ranks   []int    `json:"ranks"`
+	Program string   `json:"program"`           // stands for the file and the arguments, but for numbers in these
+	File    Bytes    `json:"file"`              // that is run
+	Library Bytes    `json:"library,omitempty"` // libnccl, if it is mapped
+	Digest  string   `json:"digest"`            // of the NCCL settings, as GORUN_ENV_DIGEST
+	Changes []Change `json:"changes,omitempty"`
+	More    int      `json:"more,omitempty"` // changes that are not told
+}
+
+// Change is a variable that is not as planned.
+type Change struct {
+	Name  string `json:"name"`
+	Sum   string `json:"sum,omitempty"`   // stands for its value; "": it is not set
+	Value Bytes  `json:"value,omitempty"` // the beginning; nothing of a secret
 }
