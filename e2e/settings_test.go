@@ -101,7 +101,7 @@ func TestHostSettingsOfShells(t *testing.T) {
 
 	ownHome(t, nodes[1], map[string]string{".bashrc": "", ".bash_profile": "NCCL_x= sleep 1000\n"})
 	e = gorun(t, sh([]string{"-v", "-H", nodes[1]}, show))
-	e.want(t, 0, nodes[1]+": not known what NCCL settings a login shell has: ", "bash did not begin within 2s")
+	e.want(t, 0, nodes[1]+": not known what NCCL settings a login shell has: ", "bash did not begin within 4s")
 	e.wantLines(t, nodes[1])
 	e.wantWithin(t, soon)
 }

@@ -79,9 +79,15 @@ func Reconcile(hosts []Found, decided func(host int, name string) (origin string
 
 // HostSetting reports whether ranks get a variable because their host has it: NCCL's own,
 // and those of what NCCL's plugins are made of, which a file of NCCL settings may set, too.
-// NCCL_CONF_FILE is none, as what it names has been read.
+// NCCL_CONF_FILE is none, as what it names has been read; neither are names that say where
+// NCCL is installed, which modules and images set and NCCL does not read.
 func HostSetting(name string) bool {
-	return hasPrefix(name, "NCCL_", "UCX_", "SHARP_", "OFI_", "FI_") && name != "NCCL_CONF_FILE" && validName(name)
+	switch rest, _ := strings.CutPrefix(name, "NCCL_"); rest {
+	case "CONF_FILE", "ROOT", "ROOT_DIR", "HOME", "DIR", "BASE", "PREFIX", "PATH", "INSTALL_PATH", "INC", "INCLUDE", "INCLUDE_DIR", "INCLUDE_DIRS",
+		"INCLUDE_PATH", "LIB", "LIB_DIR", "LIBDIR", "LIB_PATH", "LIBRARY", "LIBRARY_PATH", "LIBRARIES", "VERSION", "VER":
+		return false
+	}
+	return hasPrefix(name, "NCCL_", "UCX_", "SHARP_", "OFI_", "FI_") && validName(name)
 }
 
 // namesOf lists the variables that hosts have.
@@ -137,18 +143,25 @@ func (o *Own) settle(name string, hosts []Found, values []own, decided func(int,
 		}
 	}
 	o.tellOverridden(name, values, open, decided, called)
-	v, _ := Lookup(name)
 	switch {
 	case !some:
-	case PerHost(name):
+	case ClassOf(name) != ClassJob:
 		o.keep(name, values, open, called)
-	case !o.unite(name, hosts, values, open, called) && v.SameHost:
+	case !o.unite(name, hosts, values, open, called) && !harmful(name):
 		last := len(o.Conflicts) - 1
 		c := o.Conflicts[last]
 		o.Conflicts = o.Conflicts[:last]
-		o.Notes = append(o.Notes, Note{"warn", fmt.Sprintf("%s differs between hosts, which harms only within one: %s; -x %s=VALUE sets one for all", name, c.brief(called), name)})
+		o.Notes = append(o.Notes, Note{"warn", fmt.Sprintf("%s differs between hosts: %s; -x %s=VALUE sets one for all", name, c.brief(called), name)})
 		o.keep(name, values, open, called)
 	}
+}
+
+// harmful reports whether a job is sure to suffer where hosts have different values of a
+// variable that is to be equal: not if only ranks of one host need to agree, or if it is
+// not NCCL's own.
+func harmful(name string) bool {
+	v, _ := Lookup(name)
+	return !v.SameHost && strings.HasPrefix(name, "NCCL_")
 }
 
 // keep lets each host's ranks have what their host has.
@@ -334,6 +347,7 @@ func (p Place) remarks() []Note {
 		}
 		n := Note{"info", p.at(s) + ": " + s.Name + " is no variable of NCCL's, which sets it for what reads it later in the same process"}
 		switch {
+		case strings.HasPrefix(s.Name, "NCCL_") && s.Name != "NCCL_CONF_FILE":
 		case s.Name == "NCCL_CONF_FILE":
 			n = Note{"warn", p.at(s) + ": NCCL_CONF_FILE is without effect in a file"}
 		case p.Kind == FromUser:

@@ -80,6 +80,8 @@ func TestReconcile(t *testing.T) {
 		{"debugging", []string{"user: NCCL_DEBUG=INFO", ""}, "", "|NCCL_DEBUG=INFO@/user:1|"},
 		{"within-host-only", []string{"host: NCCL_P2P_LEVEL=NVL", ""}, "", "|NCCL_P2P_LEVEL=NVL@/host:1|"},
 		{"plugin", []string{"user: UCX_TLS=rc", ""}, "", "|UCX_TLS=rc@/user:1|"},
+		{"plugin-equal", []string{"user: UCX_TLS=rc", "user: UCX_TLS=rc"}, "", "UCX_TLS=rc@/user:1||"},
+		{"installed", []string{"session: NCCL_ROOT=/a NCCL_VERSION=2.19", "session: NCCL_ROOT=/b"}, "", "||"},
 		{"foreign", []string{"user: FOO=1 LD_PRELOAD=/x NCCL_CONF_FILE=/y"}, "", "|"},
 		{"login-unknown", []string{"login?:", "login: NCCL_ALGO=Ring", "login: NCCL_ALGO=Ring"}, "", "NCCL_ALGO=Ring@/login|||"},
 		{"login-unknown-file-known", []string{"login?:; host: NCCL_ALGO=Tree", "login: NCCL_ALGO=Ring"}, "", "NCCL_ALGO=Ring@/login||"},
@@ -122,8 +124,11 @@ func TestReconcileNotes(t *testing.T) {
 		{"overridden", []Found{found("host: NCCL_ALGO=Ring"), found("")}, all,
 			[]string{"info NCCL_ALGO=Ring of [0] (/host:1) does not count: NCCL_ALGO is set by -x"}},
 		{"within-host-only", []Found{found("host: NCCL_P2P_LEVEL=NVL"), found("")}, undecided, []string{
-			"warn NCCL_P2P_LEVEL differs between hosts, which harms only within one: NVL on [0], not set on [1]; -x NCCL_P2P_LEVEL=VALUE sets one for all",
+			"warn NCCL_P2P_LEVEL differs between hosts: NVL on [0], not set on [1]; -x NCCL_P2P_LEVEL=VALUE sets one for all",
 			"info sent to [0]: NCCL_P2P_LEVEL=NVL (/host:1)"}},
+		{"plugin-differs", []Found{found("user: UCX_TLS=rc"), found("user: UCX_TLS=tcp")}, undecided, []string{
+			"warn UCX_TLS differs between hosts: rc on [0], tcp on [1]; -x UCX_TLS=VALUE sets one for all",
+			"info sent to [0]: UCX_TLS=rc (/user:1)", "info sent to [1]: UCX_TLS=tcp (/user:1)"}},
 		{"trap-of-several", []Found{trap, found(""), trap}, undecided, []string{"warn [0 2]: /u:3: NCCL_A = 1: without effect"}},
 		{"foreign-user", []Found{found("user: FOO=1")}, undecided,
 			[]string{"warn [0]: /user:1: FOO is no variable of NCCL's, and ranks do not get it from there; -x FOO=VALUE sends it"}},
@@ -163,5 +168,19 @@ func TestReconcileManyRemarks(t *testing.T) {
 	}
 	if last := own.Notes[len(own.Notes)-1]; warned != maxRemarks+1 || !strings.HasPrefix(last.Text, "22 more") {
 		t.Errorf("got %d warnings, the last %q", warned, last.Text)
+	}
+}
+
+// What is taken for a place of installation is no variable of NCCL's.
+func TestHostSetting(t *testing.T) {
+	for _, v := range ncclTable {
+		if name := "NCCL_" + v.name; !HostSetting(name) && name != "NCCL_CONF_FILE" {
+			t.Errorf("%s is a variable of NCCL's", name)
+		}
+	}
+	for _, name := range []string{"NCCL_ROOT", "NCCL_CONF_FILE", "PATH", "NCCL_A B", "ROOT", ""} {
+		if HostSetting(name) {
+			t.Errorf("%q: got true", name)
+		}
 	}
 }

@@ -38,8 +38,10 @@ var behaviours = map[string]func(*fake){
 		f.waitStop()
 		f.finish()
 	},
-	"dies-planned": func(f *fake) { f.hello(); f.waitPlan(); f.on(1, f.die, f.answerAndStop) },
-	"no-answer":    func(f *fake) { f.hello(); f.waitPlan(); f.mark("planned"); f.on(0, f.untilStopped, f.answerAndStop) },
+	"asked":         func(f *fake) { f.asked(true) },
+	"asked-in-vain": func(f *fake) { f.asked(false) },
+	"dies-planned":  func(f *fake) { f.hello(); f.waitPlan(); f.on(1, f.die, f.answerAndStop) },
+	"no-answer":     func(f *fake) { f.hello(); f.waitPlan(); f.mark("planned"); f.on(0, f.untilStopped, f.answerAndStop) },
 	"hangs-planned": func(f *fake) {
 		f.hello()
 		f.waitPlan()

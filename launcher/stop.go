@@ -28,7 +28,7 @@ type waits struct {
 func defaultWaits() waits {
 	return waits{
 		beat: 2 * time.Second, silent: 10 * time.Second, stop: 10 * time.Second, kill: 5 * time.Second,
-		answer: 8 * time.Second, stage: 30 * time.Second, look: lookLimit, drop: 2 * time.Second, flush: time.Second,
+		answer: 12 * time.Second, stage: 30 * time.Second, look: lookLimit, drop: 2 * time.Second, flush: time.Second,
 		watch: 2 * time.Second, join: wire.JoinLimit + 2*time.Second, quiet: 5 * time.Second,
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // Limits of a look at the login shell.
 const (
-	loginLimit = 2 * time.Second // for the shell to tell its environment
+	loginLimit = 4 * time.Second // for the shell to tell its environment: a module may be on a slow file server
 	maxLogin   = 1 << 20         // bytes that it prints
 	maxProfile = 256 << 10       // bytes of a profile file
 	reapLimit  = time.Second     // for what it leaves behind to vanish

@@ -1,0 +1,108 @@
+package launcher
+
+import (
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"gorun/envsync"
+	"gorun/launcher/wire"
+)
+
+// asked is a host whose settings follow its hello; and once more, with another file, if it
+// is asked for that. The first host of a job has another value than the others. It answers
+// only if answers is true.
+func (f *fake) asked(answers bool) {
+	proto := "LL"
+	if f.first() {
+		proto = "Simple"
+	}
+	now := wire.Settings{Files: []wire.ConfFile{{Path: wire.Bytes("/etc/nccl.conf"), Text: wire.Bytes("NCCL_ALGO=Ring\nNCCL_PROTO=" + proto + "\n")}}}
+	f.send(wire.Message{Hello: &wire.Hello{PID: os.Getpid(), Cores: 2, Port: 20000, More: true,
+		Interfaces: []wire.Interface{{Name: "eth0", Addrs: []string{"10.0.0.1"}}}}})
+	if answers {
+		f.send(wire.Message{Settings: &now})
+	}
+	m := f.until(func(m wire.Message) bool { return m.Plan != nil || m.Ask != nil })
+	if m.Ask != nil {
+		now.Files = []wire.ConfFile{{Path: m.Ask.ConfFile, User: true, Text: wire.Bytes("NCCL_PROTO=" + string(m.Ask.Dir) + "\n")}}
+		f.send(wire.Message{Settings: &now})
+		m = f.until(func(m wire.Message) bool { return m.Plan != nil })
+	}
+	f.plan = m.Plan
+	f.send(wire.Message{Prepared: &wire.Prepared{}})
+	f.begin()
+	f.ranks(func(rank int) {
+		for _, e := range f.plan.Env {
+			f.print(rank, wire.Out, string(e)+"\n")
+		}
+	})
+	f.exitAll()
+	f.waitStop()
+	f.finish()
+}
+
+func TestSettingsDiffer(t *testing.T) {
+	w := newWorld(t, "asked", 1, 1)
+	_, err := w.run()
+	e, ok := errors.AsType[*SettingsError](err)
+	if !ok || len(e.Differences) != 1 || e.Error() != "NCCL_PROTO differs between hosts" {
+		t.Fatalf("got %v", err)
+	}
+	v := e.Differences[0].Values[0]
+	if v.Example != "NCCL_PROTO="+v.Text || !reflect.DeepEqual(v.Places, []string{"/etc/nccl.conf:2"}) || len(e.Differences[0].Values) != 2 {
+		t.Errorf("got %+v", e.Differences[0])
+	}
+}
+
+func TestSettingsDecided(t *testing.T) {
+	tests := []struct {
+		name, set string
+		want      string // lines of each rank's environment
+	}{
+		{"value", "NCCL_PROTO=LL128", "NCCL_ALGO=Ring NCCL_PROTO=LL128 NCCL_CONF_FILE=/dev/null"},
+		{"empty", "NCCL_PROTO=", "NCCL_ALGO=Ring NCCL_PROTO= NCCL_CONF_FILE=/dev/null"},
+		{"file", "NCCL_CONF_FILE=f", "NCCL_PROTO=/ NCCL_CONF_FILE=f"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, "asked", 1, 1)
+			w.job.Env = envsync.Policy{Set: []envsync.Setting{{Flag: "-x", Text: tt.set}}}
+			w.good()
+			want := strings.ReplaceAll(tt.want, " ", "\n") + "\n"
+			if got := w.stdout.String(); strings.Count(got, want) != 2 && !sameLines(got, want+want) {
+				t.Errorf("got %q; want twice %q", got, want)
+			}
+		})
+	}
+}
+
+// sameLines reports whether both have the same lines in any order.
+func sameLines(a, b string) bool {
+	count := map[string]int{}
+	for line := range strings.Lines(a) {
+		count[line]++
+	}
+	for line := range strings.Lines(b) {
+		count[line]--
+	}
+	for _, n := range count {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// A host that never answers is not waited for for ever.
+func TestSettingsInVain(t *testing.T) {
+	w := newWorld(t, "asked-in-vain", 1, 1)
+	w.waits.answer = 50 * time.Millisecond
+	w.good()
+	if got := w.stderr.String(); !strings.Contains(got, "warning: 127.0.0.1: its own NCCL settings are not known: it gave no answer") {
+		t.Errorf("got %q", got)
+	}
+}
