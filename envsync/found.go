@@ -37,6 +37,8 @@ type Own struct {
 	Hosts     [][]Var // by host: what may differ
 	Conflicts []Conflict
 	Notes     []Note
+
+	strict bool
 }
 
 // Conflict is a variable that must be equal on all hosts, and is not. NCCL compares no
@@ -63,9 +65,10 @@ type own struct {
 
 // Reconcile decides what the ranks get of what their hosts have. decided tells what the
 // job has decided for a host's ranks, which wins, and where. name calls hosts by their
-// names, for people. Nothing is changed of what it is given.
-func Reconcile(hosts []Found, decided func(host int, name string) (origin string, ok bool), name func(hosts []int) string) Own {
-	out := Own{Hosts: make([][]Var, len(hosts))}
+// names, for people. If it is strict, a difference is a conflict also where it may do no
+// harm. Nothing is changed of what it is given.
+func Reconcile(hosts []Found, strict bool, decided func(host int, name string) (origin string, ok bool), name func(hosts []int) string) Own {
+	out := Own{Hosts: make([][]Var, len(hosts)), strict: strict}
 	for _, n := range namesOf(hosts) {
 		values := make([]own, len(hosts))
 		for i, f := range hosts {
@@ -147,7 +150,7 @@ func (o *Own) settle(name string, hosts []Found, values []own, decided func(int,
 	case !some:
 	case ClassOf(name) != ClassJob:
 		o.keep(name, values, open, called)
-	case !o.unite(name, hosts, values, open, called) && !harmful(name):
+	case !o.unite(name, hosts, values, open, called) && !harmful(name) && !o.strict:
 		last := len(o.Conflicts) - 1
 		c := o.Conflicts[last]
 		o.Conflicts = o.Conflicts[:last]

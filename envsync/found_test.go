@@ -98,7 +98,7 @@ func TestReconcile(t *testing.T) {
 			decided := func(host int, name string) (string, bool) {
 				return "-x", slices.Contains(strings.Fields(tt.decided), name) || slices.Contains(strings.Fields(tt.decided), fmt.Sprintf("%s@%d", name, host))
 			}
-			if got := written(Reconcile(hosts, decided, called)); got != tt.want {
+			if got := written(Reconcile(hosts, false, decided, called)); got != tt.want {
 				t.Errorf("got  %q\nwant %q", got, tt.want)
 			}
 		})
@@ -143,7 +143,7 @@ func TestReconcileNotes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
-			for _, n := range Reconcile(tt.hosts, tt.decided, called).Notes {
+			for _, n := range Reconcile(tt.hosts, false, tt.decided, called).Notes {
 				got = append(got, n.Level+" "+n.Text)
 			}
 			if !slices.Equal(got, tt.want) {
@@ -159,7 +159,7 @@ func TestReconcileManyRemarks(t *testing.T) {
 	for i := range 30 {
 		traps = append(traps, ConfTrap{i + 1, "x", "odd"})
 	}
-	own := Reconcile([]Found{{{Kind: FromHost, Name: "/f", Traps: traps}}}, func(int, string) (string, bool) { return "", false }, called)
+	own := Reconcile([]Found{{{Kind: FromHost, Name: "/f", Traps: traps}}}, false, func(int, string) (string, bool) { return "", false }, called)
 	warned := 0
 	for _, n := range own.Notes {
 		if n.Level == "warn" {
@@ -182,5 +182,14 @@ func TestHostSetting(t *testing.T) {
 		if HostSetting(name) {
 			t.Errorf("%q: got true", name)
 		}
+	}
+}
+
+func TestReconcileStrictly(t *testing.T) {
+	hosts := []Found{found("host: UCX_TLS=rc NCCL_P2P_LEVEL=NVL NCCL_IB_HCA=a"), found("host: NCCL_IB_HCA=b")}
+	got := written(Reconcile(hosts, true, func(int, string) (string, bool) { return "", false }, called))
+	want := "|NCCL_IB_HCA=a@/host:3|NCCL_IB_HCA=b@/host:1|conflict NCCL_P2P_LEVEL NVL on [0], not set on [1]|conflict UCX_TLS rc on [0], not set on [1]"
+	if got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }

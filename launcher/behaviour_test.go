@@ -38,6 +38,7 @@ var behaviours = map[string]func(*fake){
 		f.waitStop()
 		f.finish()
 	},
+	"libraries":     (*fake).libraries,
 	"asked":         func(f *fake) { f.asked(true) },
 	"asked-in-vain": func(f *fake) { f.asked(false) },
 	"dies-planned":  func(f *fake) { f.hello(); f.waitPlan(); f.on(1, f.die, f.answerAndStop) },

@@ -1,6 +1,9 @@
 package launcher
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // HostsError says which hosts could not be used; nothing was started on the others.
 type HostsError struct {
@@ -99,6 +102,11 @@ func (e *SettingsError) Error() string {
 	}
 	return fmt.Sprintf("%d NCCL settings differ between hosts", len(e.Differences))
 }
+
+// LibrariesError: hosts have different libraries of NCCL, in a job that is to be strict.
+type LibrariesError struct{ Lines []string }
+
+func (e *LibrariesError) Error() string { return strings.Join(e.Lines, "; ") }
 
 // StdinError: --stdin names a rank that the job has not.
 type StdinError struct{ Rank, Size int }

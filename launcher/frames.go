@@ -274,6 +274,9 @@ func (r *run) message(h *host, m wire.Message) {
 		if s := r.m.hosts[h.index].state; s == hostUp || s == hostStaged { // it tells that once
 			r.bindings.take(h.spec.Name, m.Prepared, len(r.m.ranks))
 			r.libraries.take(h.spec.Name, m.Prepared)
+			if err := r.libraries.strict(len(r.placed.Load().hosts)); err != nil && r.job.EnvStrict {
+				r.step(event{planErr: err})
+			}
 		}
 	case m.Settings != nil:
 		h.settings = m.Settings

@@ -13,7 +13,8 @@ import (
 // libraries is what the hosts have of NCCL's libraries: programs load them by themselves,
 // so that a file which only some hosts have changes what NCCL does there.
 type libraries struct {
-	hosts []hostLibraries // of those that were looked at
+	told  int             // hosts that have told
+	hosts []hostLibraries // those of them that were looked at
 }
 
 type hostLibraries struct {
@@ -23,6 +24,7 @@ type hostLibraries struct {
 
 // take takes over what a host has.
 func (l *libraries) take(host string, p *wire.Prepared) {
+	l.told++
 	if !p.Unlooked {
 		l.hosts = append(l.hosts, hostLibraries{host, p.Libraries})
 	}
@@ -106,6 +108,24 @@ func checkLibraries(found []wire.Library) error {
 		return fmt.Errorf("it has %d libraries of NCCL", len(found))
 	}
 	return nil
+}
+
+// strict is the error of a job that allows for no difference; nil if there is none, or not
+// all of so many hosts have told.
+func (l *libraries) strict(hosts int) error {
+	if l.told < hosts {
+		return nil
+	}
+	e := &LibrariesError{}
+	for _, line := range l.lines() {
+		if line.odd {
+			e.Lines = append(e.Lines, line.text)
+		}
+	}
+	if e.Lines == nil {
+		return nil
+	}
+	return e
 }
 
 // tellLibraries tells what the hosts' libraries are, once all hosts have.

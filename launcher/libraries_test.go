@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -46,5 +47,37 @@ func TestLibraries(t *testing.T) {
 				t.Errorf("got  %q\nwant %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// libraries is a host that has a plugin, if it is the first of its job.
+func (f *fake) libraries() {
+	f.hello()
+	f.waitPlan()
+	p := &wire.Prepared{}
+	if f.first() {
+		p.Libraries = []wire.Library{{Name: "libnccl-net.so", Path: wire.Bytes("/x"), Build: "a"}}
+	}
+	f.send(wire.Message{Prepared: p})
+	f.begin()
+	f.exitAll()
+	f.waitStop()
+	f.finish()
+}
+
+func TestLibrariesStrictly(t *testing.T) {
+	w := newWorld(t, "libraries", 1, 1)
+	w.job.EnvStrict = true
+	_, err := w.run()
+	if e, ok := errors.AsType[*LibrariesError](err); !ok || len(e.Lines) != 1 || !strings.HasPrefix(e.Error(), "libnccl-net.so: build a (/x) on ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLibrariesDiffer(t *testing.T) {
+	w := newWorld(t, "libraries", 1, 1)
+	w.good()
+	if got := w.stderr.String(); !strings.Contains(got, "warning: libnccl-net.so: build a (/x) on ") {
+		t.Errorf("got %q", got)
 	}
 }

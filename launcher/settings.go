@@ -124,7 +124,7 @@ func (r *run) reconcile(layout Layout) error {
 		return hostfile.Fold(list)
 	}
 	decided := r.env.decided()
-	own := envsync.Reconcile(found, func(i int, name string) (string, bool) { return decided(r.hosts[hosts[i]].spec.Name, name) }, names)
+	own := envsync.Reconcile(found, r.job.EnvStrict, func(i int, name string) (string, bool) { return decided(r.hosts[hosts[i]].spec.Name, name) }, names)
 	for _, n := range own.Notes {
 		r.note(n.Level, n.Text)
 	}

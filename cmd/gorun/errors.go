@@ -91,6 +91,13 @@ func fullReport(err error, o options) report {
 	if e, ok := errors.AsType[*launcher.SettingsError](err); ok {
 		return settingsReport(e)
 	}
+	if e, ok := errors.AsType[*launcher.LibrariesError](err); ok {
+		r.linef("NCCL's libraries differ between hosts, and --env-strict is given; nothing was started")
+		for _, l := range e.Lines {
+			r.linef("  %s", shorten(l))
+		}
+		return r
+	}
 	if e, ok := errors.AsType[*output.PatternError](err); ok {
 		return report{[]string{"--output-dir " + e.Text}, []string{e.Hint}}
 	}
