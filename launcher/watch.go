@@ -71,7 +71,7 @@ func (m *machine) lookAround(a *around) []action {
 	w := &m.watch
 	w.armed = false
 	switch {
-	case m.phase != phaseRunning || m.ending():
+	case m.phase != phaseRunning || m.ending() && w.stage != watchOn:
 		return nil
 	case w.stage == watchOff:
 		return m.openWatch()
@@ -329,8 +329,8 @@ func (m *machine) areGone(gone []int, others int, a *around) []action {
 // othersSay is what the other hosts say of one that is silent, behind a semicolon; fresh
 // of them were heard of lately.
 func (m *machine) othersSay(i, fresh int) string {
-	if m.watch.stage != watchOn || !m.watch.hosts[i].member {
-		return ""
+	if m.watch.stage != watchOn || !m.watch.hosts[i].member || m.phase != phaseRunning {
+		return "" // agents that are told to stop watch nobody
 	}
 	switch n := len(m.watch.hosts[i].accusers); {
 	case n > 0:

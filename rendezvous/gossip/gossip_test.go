@@ -151,6 +151,49 @@ func TestDeadHost(t *testing.T) {
 	within(t, "node 2 is alive", func() bool { return !hosts[0].saysDead(2) && !hosts[1].saysDead(2) && !hosts[3].saysDead(2) })
 }
 
+// Many hosts that join at the same time, each by few others, know each other then, and
+// find the one that ends.
+func TestSlowManyHosts(t *testing.T) {
+	const nodes, gone = 32, 21
+	var hosts []*testHost
+	for n := range nodes {
+		hosts = append(hosts, open(t, n, nodes, "secret"))
+	}
+	count := func(is func(*testHost) bool) (n int) {
+		for _, h := range hosts {
+			if is(h) {
+				n++
+			}
+		}
+		return n
+	}
+	begun := time.Now()
+	var joins sync.WaitGroup
+	for n, h := range hosts {
+		joins.Go(func() {
+			var peers []netip.AddrPort
+			for bit := 1; bit < nodes; bit <<= 1 {
+				peers = append(peers, hosts[n^bit].at())
+			}
+			if err := h.Join(t.Context(), peers); err != nil {
+				t.Errorf("node %d: %v", n, err)
+			}
+		})
+	}
+	joins.Wait()
+	knows := func(h *testHost) bool { return h.list.NumMembers() == nodes }
+	t.Logf("all have joined after %v; %d know all", time.Since(begun), count(knows))
+	within(t, "all know all", func() bool { return count(knows) == nodes })
+	t.Logf("all know all after %v", time.Since(begun))
+	hosts[gone].Close()
+	begun = time.Now()
+	told := func(h *testHost) bool { return h.saysDead(gone) }
+	for _, n := range []int{1, nodes / 2, nodes - 1} {
+		within(t, fmt.Sprintf("%d say that node %d is dead", n, gone), func() bool { return count(told) >= n })
+		t.Logf("%d say that it is dead after %v", n, time.Since(begun))
+	}
+}
+
 // strangers do what people do who find a port.
 var strangers = map[string]string{
 	"silent": "",
