@@ -31,7 +31,7 @@ var rules = []rule{
 	{"cmd/gorun", []string{"./hostfile", "./launcher/...", "./envsync", "./rendezvous/...", "./preflight/...", "github.com/spf13/pflag", "github.com/BurntSushi/toml", "golang.org/x/..."},
 		"the command uses every part but backend, which belongs into ranks"},
 	{"hostfile", nil, "hosts are read without any other part"},
-	{"launcher", []string{"./hostfile", "./envsync", "./rendezvous", "./preflight/topo", "golang.org/x/sync/...", "golang.org/x/sys/unix", "./launcher/wire", "./launcher/transport", "./launcher/output", "./launcher/bcast"},
+	{"launcher", []string{"./hostfile", "./envsync", "./rendezvous", "./rendezvous/pmi", "./preflight/topo", "golang.org/x/sync/...", "golang.org/x/sys/unix", "./launcher/wire", "./launcher/transport", "./launcher/output", "./launcher/bcast"},
 		"the head never contains the agent's code: what it knows of a host comes by wire"},
 	{"launcher/bcast", nil, "what a file is, and who passes it on, is a pure function of values"},
 	{"launcher/wire", nil, "frames and messages know nothing of ssh or processes"},
