@@ -9,6 +9,7 @@ import (
 	"gorun/launcher/transport"
 	"gorun/launcher/wire"
 	"gorun/rendezvous"
+	"gorun/rendezvous/pmi"
 )
 
 // This file is the sink of the hosts' goroutines: output and credit are dealt with
@@ -193,6 +194,18 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 		return nil
 	case m.Exited != nil:
 		return checkExited(p, h.index, m.Exited)
+	case m.Abort != nil:
+		if !p.has(h.index, m.Abort.Rank) || m.Abort.At < 0 {
+			return fmt.Errorf("rank %d aborts, at %v", m.Abort.Rank, m.Abort.At)
+		}
+		return nil
+	case len(m.Parted) > 0:
+		for _, x := range m.Parted {
+			if !p.has(h.index, x.Rank) || x.At < 0 {
+				return fmt.Errorf("rank %d leaves MPI, at %v", x.Rank, x.At)
+			}
+		}
+		return nil
 	case ofFiles(m):
 		return r.staging.check(h, m)
 	case m.Settings != nil:
@@ -294,7 +307,17 @@ func (r *run) message(h *host, m wire.Message) {
 	case m.Started != nil && r.io.Verbose:
 		r.say(fmt.Sprintf("%s: %s started", h.spec.Name, count(len(m.Started.PIDs), "rank")))
 	}
+	if m.Abort != nil {
+		e.broke = aborted(m.Abort)
+	}
+	if len(m.Parted) > 0 {
+		r.noteParted(m.Parted)
+		return
+	}
 	r.step(e)
+	if m.Exited != nil {
+		r.mpiEnded(m.Exited.Rank)
+	}
 }
 
 // nameTwins completes the texts of failures with the names that agents do not know.
@@ -311,6 +334,9 @@ func (r *run) nameTwins(failures []wire.Failure) {
 func (r *run) request(h *host, req rendezvous.Request) {
 	if p := r.placed.Load(); p != nil && r.m.live(h.index) {
 		r.reply(r.engine.Handle(r.storeTime(), p.nodes[h.index], req))
+		if req.Op == "barrier" && strings.HasPrefix(req.Key, pmi.Prefix) {
+			r.mpiMeeting(req.Key)
+		}
 	}
 }
 

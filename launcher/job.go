@@ -56,6 +56,7 @@ type Job struct {
 	Dir       string                   // working directory of every rank whose App names none, unless it lacks what is sent; absolute
 	Backend   string                   // GORUN_BACKEND
 	NoGossip  bool                     // the hosts do not watch each other
+	PMI       string                   // how MPI programs reach gorun: one of the PMI constants; "": PMIFile
 	Interface string                   // network interface whose address ranks use; "": chosen per host
 
 	Bcast   bool     // the programs of Apps are sent to the hosts

@@ -53,6 +53,7 @@ type event struct {
 	prepared *wire.Prepared
 	started  *wire.Started
 	exited   *wire.Exited
+	broke    *breach // a rank, as an MPI process
 	done     *wire.Done
 	picture  *wire.Picture
 	watching *wire.Watching
@@ -204,6 +205,8 @@ func (m *machine) react(e event) []action {
 		m.hostStarted(e.host, e.started)
 	case e.exited != nil:
 		out = m.rankEnded(e.host, e.exited)
+	case e.broke != nil:
+		out = m.rankBroke(e.broke)
 	case e.done != nil:
 		out = m.hostIsDone(e.host, e.done)
 	case e.picture != nil:
@@ -415,9 +418,13 @@ func (m *machine) rankEnded(host int, x *wire.Exited) []action {
 		return m.hostIsLost(host, &lostEvent{why: toldToStop})
 	}
 	r := &m.ranks[x.Rank]
-	r.Code, r.Signal, r.Core, r.Text, r.At = x.Code, x.Signal, x.Core, x.Text, x.At
 	m.ended++
+	if r.Fault == "" {
+		r.Code, r.Signal, r.Core, r.Text, r.At = x.Code, x.Signal, x.Core, x.Text, x.At
+	}
 	switch failed := x.Code != 0 || x.Signal != 0; {
+	case r.Fault != "": // what it did before counts
+		r.State = StateExited
 	case x.ByStop || (failed && (m.signal != 0 || m.ending())):
 		r.State = StateStopped
 	case x.Text != "":

@@ -143,6 +143,8 @@ func (s *scripted) event(f []string) event {
 		return event{planErr: errors.New(arg(1))}
 	case "exited":
 		return s.exited(f[1:])
+	case "aborts", "left":
+		return s.broke(f)
 	case "signal":
 		return event{signal: signalNumber(f[1])}
 	case "timeout":
@@ -274,6 +276,26 @@ func (s *scripted) around(f []string) event {
 		a.heard[s.host(name)], _ = time.ParseDuration(at)
 	}
 	return event{around: a}
+}
+
+// broke reads: aborts RANK code=N at=D | left RANK at=D (while others wait for it in MPI)
+func (s *scripted) broke(f []string) event {
+	a := &wire.Abort{Rank: number(f[1])}
+	for _, field := range f[2:] {
+		key, val, _ := strings.Cut(field, "=")
+		switch key {
+		case "code":
+			a.Code = number(val)
+		case "at":
+			a.At, _ = time.ParseDuration(val)
+		default:
+			s.t.Fatalf("unknown field %q", field)
+		}
+	}
+	if f[0] == "left" {
+		return event{broke: &breach{rank: a.Rank, code: 1, at: a.At, fault: "left", late: true}}
+	}
+	return event{broke: aborted(a)}
 }
 
 // pidsOf reads pids=N,N.
@@ -420,7 +442,7 @@ func (s *scripted) result() []string {
 		out = append(out, fmt.Sprintf("rank %d on %s: %s code %d signal %d", r.Rank, r.Host, r.State, r.Code, r.Signal))
 	}
 	if f := s.m.first(); f != nil {
-		out = append(out, fmt.Sprintf("first failure: rank %d at %v", f.Rank, f.At))
+		out = append(out, strings.TrimSpace(fmt.Sprintf("first failure: rank %d at %v %s", f.Rank, f.At, f.Fault)))
 	}
 	for _, h := range s.m.hostFailures {
 		out = append(out, fmt.Sprintf("host failure: %s: %v", h.Host, h.Err))

@@ -158,18 +158,19 @@ func routeTo(peers []peer, self int) string {
 // planner makes the plan of each host; its fields are complete before the first. Of
 // nodes it counts the hosts that have ranks.
 type planner struct {
-	hosts  []string // their names
-	job    Job
-	id     string
-	secret []byte
-	layout Layout
-	site   site
-	env    environment
-	cargo  *cargo       // nil: no files are brought to the hosts
-	nodes  []int        // hosts by node number
-	node   []int        // node numbers by host
-	ranks  [][]int      // by host
-	window *wire.Window // nil without Job.Pty
+	hosts   []string // their names
+	job     Job
+	id      string
+	secret  []byte
+	layout  Layout
+	site    site
+	env     environment
+	cargo   *cargo       // nil: no files are brought to the hosts
+	nodes   []int        // hosts by node number
+	node    []int        // node numbers by host
+	ranks   [][]int      // by host
+	window  *wire.Window // nil without Job.Pty
+	mapping string       // which ranks share a host, for MPI
 
 	digests map[digestKey]envsync.Digest // that were needed so far
 }
@@ -190,6 +191,7 @@ func (p *planner) lay(l Layout) {
 	for rank, place := range l.Ranks {
 		p.ranks[place.Host] = append(p.ranks[place.Host], rank)
 	}
+	p.mapping = p.mappingOf(l)
 }
 
 // plan is what host h is told.
@@ -197,13 +199,13 @@ func (p *planner) plan(h int) *wire.Plan {
 	plan := &wire.Plan{
 		JobID: p.id, Secret: p.secret, Size: p.layout.Size(), Nodes: len(p.nodes), Node: p.node[h],
 		Dir: wire.Bytes(p.job.Dir), Env: pairs(slices.Concat(p.env.job, p.env.hosts[p.hosts[h]])), Window: p.window, Credit: streamCredit(p.layout.Size()),
-		Prepend: bytesOf(prepended(p.job.Prefix)), HoldPort: p.node[h] == 0, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
+		PMI: p.pmiPlan(), Prepend: bytesOf(prepended(p.job.Prefix)), HoldPort: p.node[h] == 0, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
 	}
 	for _, rank := range p.ranks[h] {
 		i := p.layout.Ranks[rank].App
 		app := p.job.Apps[i]
 		rp := wire.RankPlan{
-			Rank: rank, Args: bytesOf(app.Args), Dir: wire.Bytes(app.Dir), Env: append(pairs(p.env.apps[i]), pairs(p.rankEnv(rank))...),
+			Rank: rank, App: i, Args: bytesOf(app.Args), Dir: wire.Bytes(app.Dir), Env: append(pairs(p.env.apps[i]), pairs(p.rankEnv(rank))...),
 			Stdin: p.job.Stdin == rank || p.job.Stdin == StdinAll,
 		}
 		if p.cargo != nil {
@@ -231,6 +233,7 @@ func (p *planner) rankEnv(rank int) []envsync.Var {
 		Node: p.node[place.Host], Nodes: len(p.nodes), MasterAddr: p.site.addrs[first], MasterPort: p.site.ports[first],
 		Backend: p.job.Backend, EnvDigest: p.digest(place), Dir: "/tmp/gorun-" + p.id,
 	})
+	vars = append(vars, p.job.pmiVars(rank, p.layout.Size())...)
 	return append(vars, envsync.Var{Name: "GORUN_HOST_ADDR", Value: p.site.addrs[place.Host], Origin: "gorun"})
 }
 

@@ -71,16 +71,19 @@ type RankResult struct {
 	Signal int           `json:"signal,omitempty"`
 	Core   bool          `json:"core,omitempty"`
 	Text   string        `json:"text,omitempty"`
-	At     time.Duration `json:"at_ns"`          // since the ranks were started
-	CPUs   string        `json:"cpus,omitempty"` // that it was bound to, as "2-3,66-67"; "": it was not bound
+	Fault  string        `json:"fault,omitempty"` // what it did, as an MPI process, by which the job ended: "called MPI_Abort(7)"
+	At     time.Duration `json:"at_ns"`           // since the ranks were started
+	CPUs   string        `json:"cpus,omitempty"`  // that it was bound to, as "2-3,66-67"; "": it was not bound
 }
 
 // failed reports whether the rank ended badly by itself.
 func (r RankResult) failed() bool {
-	switch r.State {
-	case StateExited:
+	switch {
+	case r.Fault != "":
+		return true
+	case r.State == StateExited:
 		return r.Code != 0
-	case StateKilled, StateNotStarted:
+	case r.State == StateKilled, r.State == StateNotStarted:
 		return true
 	}
 	return false

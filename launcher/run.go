@@ -49,6 +49,12 @@ type run struct {
 	stdin   *stdinPump
 	planner *planner
 
+	lateness *alarm              // when it is said who keeps others waiting in a barrier of MPI's
+	meeting  string              // the last such barrier that is known
+	usesMPI  bool                // ranks have met in a barrier of MPI's
+	parted   map[int]wire.Parted // ranks that have left MPI
+	toldGone bool                // it was said of a rank that it did not do so by MPI_Finalize
+
 	staging *staging // nil without a cargo; set before the hosts' goroutines start
 
 	warned      string                       // the first warning
@@ -184,11 +190,12 @@ func (r *run) loop(ctx context.Context) {
 	defer beat.Stop()
 	status, stopStatus := r.statusTimer()
 	defer stopStatus()
-	r.deadline, r.limit, r.looking, r.around = newAlarm(), newAlarm(), newAlarm(), newAlarm()
+	r.deadline, r.limit, r.looking, r.around, r.lateness = newAlarm(), newAlarm(), newAlarm(), newAlarm(), newAlarm()
 	defer r.deadline.off()
 	defer r.limit.off()
 	defer r.looking.off()
 	defer r.around.off()
+	defer r.lateness.off()
 	for r.m.phase != phaseOver {
 		store, stopStore := r.storeTimer()
 		select {
@@ -206,6 +213,9 @@ func (r *run) loop(ctx context.Context) {
 		case <-r.limit.C:
 			r.limit.off()
 			r.step(event{timeout: true})
+		case <-r.lateness.C:
+			r.lateness.off()
+			r.mpiLate()
 		case <-r.looking.C:
 			r.looking.off()
 			r.step(event{looked: true})
@@ -415,6 +425,7 @@ func (r *run) suspend() {
 	r.deadline.shift(took)
 	r.looking.shift(took)
 	r.around.shift(took)
+	r.lateness.shift(took)
 	for _, h := range r.hosts {
 		h.heard.Store(int64(r.now()))
 	}

@@ -161,7 +161,7 @@ func TestPauseBeforeHello(t *testing.T) {
 func TestPauseStopsLimits(t *testing.T) {
 	t.Parallel()
 	r := placeable(t)
-	r.deadline, r.limit, r.looking, r.around = newAlarm(), newAlarm(), newAlarm(), newAlarm()
+	r.deadline, r.limit, r.looking, r.around, r.lateness = newAlarm(), newAlarm(), newAlarm(), newAlarm(), newAlarm()
 	r.limit.set(time.Hour)
 	end := r.limit.end
 	const took = 50 * time.Millisecond

@@ -73,13 +73,20 @@ func (j *job) fork(r *rank, pipeSize int) (pid int, err error) {
 		return 0, &startError{codeOurs, fmt.Sprintf("standard streams: %v", err)}
 	}
 	defer io.closeTheirs()
+	line, err := j.mpi.pair()
+	if err != nil {
+		io.closeOurs()
+		return 0, &startError{codeOurs, fmt.Sprintf("PMI: %v", err)}
+	}
+	defer line.closeTheirs()
 	j.bindThread(r)
 	pid, err = syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{
-		Dir: r.dir, Env: r.env, Files: io.files(),
+		Dir: r.dir, Env: r.env, Files: line.files(io.files()),
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
 		io.closeOurs()
+		line.closeOurs()
 		return 0, err
 	}
 	j.mu.Lock()
@@ -87,6 +94,7 @@ func (j *job) fork(r *rank, pipeSize int) (pid int, err error) {
 	j.collectRankLocked(r, time.Since(j.begun)) // its SIGCHLD may have come already
 	j.mu.Unlock()
 	io.serve(r)
+	line.serve(r.n)
 	return pid, nil
 }
 

@@ -23,6 +23,7 @@ type job struct {
 	by    map[int]*rank     // by global rank
 	alien map[procKey]bool  // descended from this process before the job: left alone with all below them
 	send  func(wire.Exited) // must not block
+	mpi   *mpiServer        // set by prepare; nil: the job has none
 
 	// How the ranks are bound; set by bind, before they are started.
 	allowed  []int // CPUs of this process

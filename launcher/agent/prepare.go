@@ -22,7 +22,7 @@ func (j *job) check(session []string, exe string) []wire.Failure {
 		return []wire.Failure{{Rank: -1, Code: codeOurs, Text: cut(err.Error())}}
 	}
 	session = sessionEnv(session, j.plan.Unset)
-	own := []string{"GORUN_EXE=" + exe}
+	own := append([]string{"GORUN_EXE=" + exe}, j.mpi.names()...)
 	if j.files != "" {
 		own = append(own, "GORUN_FILES="+j.files)
 	}

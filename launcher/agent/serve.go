@@ -283,6 +283,9 @@ func (a *agent) prepare(j *job) []wire.Failure {
 		return []wire.Failure{{Rank: -1, Code: codeOurs, Text: fmt.Sprintf("store: %v", err)}}
 	}
 	a.store.Store(store)
+	if err := a.serveMPI(j, store); err != nil {
+		return []wire.Failure{{Rank: -1, Code: codeOurs, Text: err.Error()}}
+	}
 	raiseLimits()
 	found := make(chan []wire.Failure, 1)
 	go func() { found <- j.check(a.cfg.Environ, a.cfg.Exe) }() // a dead file server may hold it up for ever

@@ -32,6 +32,9 @@ func (a *agent) cleanUp(run *running) wire.Done {
 	if run != nil {
 		done = a.stopRanks(run)
 	}
+	if j := a.job.Load(); j != nil {
+		j.mpi.close()
+	}
 	if s := a.store.Swap(nil); s != nil {
 		s.Close()
 	}

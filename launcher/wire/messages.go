@@ -25,6 +25,8 @@ type Message struct {
 	Watching *Watching `json:"watching,omitempty"`
 	Word     *Word     `json:"word,omitempty"`
 	Proof    *Proof    `json:"proof,omitempty"`
+	Abort    *Abort    `json:"abort,omitempty"`
+	Parted   []Parted  `json:"parted,omitempty"`
 
 	// From the head.
 	Plan    *Plan    `json:"plan,omitempty"`
@@ -113,6 +115,7 @@ type Plan struct {
 	Unset   []string   `json:"unset"`             // extra names taken out of the session environment
 	Ranks   []RankPlan `json:"ranks"`             // of this host, by local rank
 	Bind    *Bind      `json:"bind,omitempty"`    // what each rank may use of the CPUs; nil: all, and nobody asks
+	PMI     *PMI       `json:"pmi,omitempty"`     // how MPI programs reach the agent; nil: they cannot
 
 	Window    *Window       `json:"window,omitempty"` // each rank's stdout and stderr are one pseudo terminal of this size; nil: two pipes
 	Credit    int           `json:"credit"`           // bytes each output stream may send before the first grant
@@ -124,12 +127,38 @@ type Plan struct {
 // RankPlan is one rank of a Plan.
 type RankPlan struct {
 	Rank  int     `json:"rank"`
+	App   int     `json:"app,omitempty"` // index of its program
 	Args  []Bytes `json:"args"`
 	Dir   Bytes   `json:"dir,omitempty"` // working directory; empty: the plan's
 	Env   []Bytes `json:"env"`           // NAME=value: those of its program, and the rank's own names
 	Stdin bool    `json:"stdin"`         // Stdin frames will come; else the rank reads /dev/null
 
 	Shipped Bytes `json:"shipped,omitempty"` // the staged file that is its program; else Args[0] says which
+}
+
+// PMI says how MPI programs reach the agent.
+type PMI struct {
+	Port    bool   `json:"port,omitempty"`    // by a TCP port of the loopback interface; else by the descriptor PMIFile
+	Mapping string `json:"mapping,omitempty"` // PMI_process_mapping; "": it is not told
+}
+
+// PMIFile is the descriptor of a rank by which it reaches the agent. Shells and scripts use
+// lower ones for their own purposes.
+const PMIFile = 30
+
+// Abort says that a rank asks for the end of the job.
+type Abort struct {
+	Rank int           `json:"rank"`
+	Code int           `json:"code"`
+	Text string        `json:"text,omitempty"` // why it cannot go on; "": it called MPI_Abort(Code)
+	At   time.Duration `json:"at"`             // monotonic, since the Start frame arrived
+}
+
+// Parted says that a rank will come to no barrier of MPI's any more.
+type Parted struct {
+	Rank int           `json:"rank"`
+	How  string        `json:"how"` // finalized, aborted, gone or absent: see package pmi
+	At   time.Duration `json:"at"`
 }
 
 // What ranks are bound to.
