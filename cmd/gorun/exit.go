@@ -70,6 +70,9 @@ func exitCode(res *launcher.Result, err error) int {
 		if res.First.Signal != 0 {
 			return 128 + res.First.Signal
 		}
+		if res.First.Fault != "" {
+			return max(res.First.Code, 1)
+		}
 		return res.First.Code
 	case causeStdoutClosed:
 		return exitStdoutClosed

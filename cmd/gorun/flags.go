@@ -41,6 +41,7 @@ type options struct {
 	envNone  bool
 	prefix   string
 	backend  string
+	pmi      string // one of launcher's PMI constants; "": not given
 
 	tag, stamp bool
 	fold       bool
@@ -297,6 +298,12 @@ func (o *options) environmentFlags() group {
 			words: "--backend", arg: "NAME", value: value(&o.backend, backendName), complete: "cpu", key: "backend",
 			text: `Value of GORUN_BACKEND for every rank, by which a program written for package
 				gorun/backend chooses its communicator. The default is cpu.`,
+		},
+		{
+			words: "--pmi", arg: "HOW", value: value(&o.pmi, pmiWay), complete: "fd port none", key: "pmi",
+			text: `How MPI programs reach gorun: by a file descriptor that they inherit (*fd*, the default),
+				by a TCP port of their host's loopback interface (*port*), for wrappers that close
+				descriptors, or not at all (*none*); see MPI PROGRAMS.`,
 		},
 	}, ""}
 }

@@ -162,6 +162,9 @@ func rankEnd(f launcher.RankResult, o options) string {
 	if f.State == launcher.StateNotStarted {
 		return fmt.Sprintf("%s could not be started: %s", who, f.Text)
 	}
+	if f.Fault != "" {
+		return fmt.Sprintf("%s %s, %s after start", who, f.Fault, since(f.At))
+	}
 	if f.Signal == 0 {
 		return fmt.Sprintf("%s exited with code %d, %s after start", who, f.Code, since(f.At))
 	}

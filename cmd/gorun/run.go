@@ -271,7 +271,7 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 	return launcher.Job{
 		Hosts: hosts, Apps: apps, HostEnv: o.config.hostEnv(hosts), PerHost: o.ppn, Oversubscribe: o.oversubscribe, MapBy: o.mapBy.by, RankBy: o.rankBy,
 		BindTo: o.bindTo.to, CoresPerRank: o.bindTo.cores, ReportBindings: o.reportBindings || o.bindTo.report,
-		Env: o.policy(c.env), Prefix: o.prefix, Dir: dir, Bcast: o.bcast, Preload: o.preload, Backend: o.backend, Interface: o.iface,
+		Env: o.policy(c.env), Prefix: o.prefix, Dir: dir, Bcast: o.bcast, Preload: o.preload, Backend: o.backend, PMI: o.pmi, Interface: o.iface,
 		Stdin: o.stdin, Pty: o.pty, Tag: o.tag, Stamp: o.stamp, OutputDir: absolutePattern(dir, o.outputDir),
 		Timeout: o.timeout, Grace: o.grace, ConnectTimeout: o.connectTimeout, LostAfter: o.lostAfter, NoGossip: o.noGossip,
 		Fanout: o.fanout, KeepGoing: o.keepGoing, AcceptNewHostKeys: o.acceptNew, Rsh: o.rsh,

@@ -222,6 +222,15 @@ func backendName(s string) (string, error) {
 	return s, nil
 }
 
+// pmiWay is how MPI programs reach gorun.
+func pmiWay(s string) (string, error) {
+	switch s {
+	case launcher.PMIFile, launcher.PMIPort, launcher.PMINone:
+		return s, nil
+	}
+	return "", &usageError{fmt.Sprintf("%q is no way for MPI programs", s), []string{"write --pmi fd, --pmi port or --pmi none; the default is fd"}}
+}
+
 // shellName is a shell that gorun can teach its flags.
 func shellName(s string) (string, error) {
 	if s != "bash" && s != "zsh" && s != "fish" {
