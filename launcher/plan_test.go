@@ -210,6 +210,7 @@ func TestPlan(t *testing.T) {
 	got.Ranks, got.Env = nil, nil
 	want := wire.Plan{
 		JobID: "0123456789abcdef", Secret: []byte("secret"), Size: 3, Nodes: 2, Node: 1,
+		PMI:     &wire.PMI{Mapping: "(vector,(0,1,2),(1,1,1))"},
 		Prepend: bytesOf([]string{"PATH=/opt/m p/bin", "LD_LIBRARY_PATH=/opt/m p/lib"}),
 		Dir:     wire.Bytes("/work dir"), Credit: streamCredit(3), LostAfter: 30 * time.Second, Grace: 5 * time.Second,
 	}
