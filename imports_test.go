@@ -41,7 +41,7 @@ var rules = []rule{
 		"the agent starts in milliseconds on every host, and never contains the head"},
 	{"launcher/output", nil, "output merges bytes, whoever sends them"},
 	{"envsync", nil, "the environment is a pure function of values"},
-	{"rendezvous", nil, "ranks link it, and should link little else"},
+	{"rendezvous", []string{"./envsync"}, "ranks link it, and should link little else"},
 	{"rendezvous/pmi", []string{"./rendezvous"}, "PMI is a dialect of the same store"},
 	{"rendezvous/gossip", []string{"github.com/hashicorp/memberlist"}, "gossip is independent of the ssh connections"},
 	{"preflight", []string{"./hostfile", "./preflight/facts", "./preflight/topo"}, "checks judge facts, wherever these come from"},

@@ -20,7 +20,7 @@ type Digest struct {
 // DigestOf returns the digest of an environment. The order of env does not matter; of a
 // repeated name the last counts.
 func DigestOf(env []string) Digest {
-	return Digest{Job: sum(settings(env, ClassJob)), Host: sum(settings(env, ClassHost))}
+	return Digest{Job: sum(Settings(env, ClassJob)), Host: sum(Settings(env, ClassHost))}
 }
 
 // String is JOB.HOST, as GORUN_ENV_DIGEST has it; "" for none.
@@ -31,8 +31,8 @@ func (d Digest) String() string {
 	return d.Job + "." + d.Host
 }
 
-// settings returns the NCCL names of env that are of class, with their values.
-func settings(env []string, class Class) map[string]string {
+// Settings returns the NCCL names of env that are of class, with their values.
+func Settings(env []string, class Class) map[string]string {
 	values := map[string]string{}
 	for _, entry := range env {
 		if name, value, ok := split(entry); ok && strings.HasPrefix(name, "NCCL_") && ClassOf(name) == class {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,9 @@ Usage:
                                   stdin: 128 bytes, or 256 hexadecimal digits
   gorun store uid get [NAME]      wait for that ID and write it in hexadecimal
 
+  gorun store check-env           compare this process's NCCL settings with those of all other
+                                  ranks, which must call it too, once in an epoch
+
 Options, anywhere before --:
   --timeout 60|60s    how long to wait; the message then says who is missing (default 60)
   --epoch N           keys and barriers of different epochs never meet (default 0)
@@ -41,8 +45,8 @@ An ID is for one NAME in one epoch; "uid put" refuses one that has been used, or
 address ranks on other hosts cannot reach.
 Limits: a key 256 bytes, a value 65536 bytes, a job 64 MiB.
 
-Exit codes: 0 done; 1 not there (try), not in time, or refused; 2 wrong usage;
-125 not under gorun, or the job has ended; 130 interrupted.
+Exit codes: 0 done; 1 not there (try), different (check-env), not in time, or refused;
+2 wrong usage; 125 not under gorun, or the job has ended; 130 interrupted.
 `
 
 // Exit codes of Command.
@@ -60,6 +64,7 @@ const (
 	cmdUID    = "uid"
 	cmdUIDPut = "uid put"
 	cmdUIDGet = "uid get"
+	cmdCheck  = "check-env"
 )
 
 // usageError is a mistake in the command line.
@@ -128,8 +133,9 @@ func exitCode(err error, stderr io.Writer) int {
 		fmt.Fprintln(stderr, `gorun store: hint: run it in a program that gorun started, as "$GORUN_EXE store ..."`)
 	}
 	_, refused := errors.AsType[*Error](err)
+	_, differs := errors.AsType[*EnvError](err)
 	switch {
-	case refused || errors.Is(err, context.DeadlineExceeded):
+	case refused || differs || errors.Is(err, context.DeadlineExceeded):
 		return exitNo
 	case errors.Is(err, context.Canceled):
 		return exitStop
@@ -171,7 +177,7 @@ func parseCommand(args []string) (*storeCommand, error) {
 		return &storeCommand{help: true}, nil
 	}
 	if len(words) == 0 {
-		return nil, &usageError{"what? put, get, try, barrier or uid"}
+		return nil, &usageError{"what? put, get, try, barrier, uid or check-env"}
 	}
 	cmd.op, cmd.args = words[0], words[1:]
 	if cmd.op == cmdUID && len(cmd.args) > 0 && (cmd.args[0] == opPut || cmd.args[0] == opGet) {
@@ -250,8 +256,10 @@ func (cmd *storeCommand) check() error {
 	case opGet, opTry:
 	case opBarrier, cmdUID, cmdUIDPut, cmdUIDGet:
 		least = 0
+	case cmdCheck:
+		least, most = 0, 0
 	default:
-		return &usageError{fmt.Sprintf("unknown command %q; there are put, get, try, barrier and uid", cmd.op)}
+		return &usageError{fmt.Sprintf("unknown command %q; there are put, get, try, barrier, uid and check-env", cmd.op)}
 	}
 	switch {
 	case len(cmd.args) < least:
@@ -303,6 +311,8 @@ func (cmd *storeCommand) ask(ctx context.Context, c *Client, value []byte) error
 		return cmd.print(value, err)
 	case opBarrier:
 		return c.Barrier(ctx, key)
+	case cmdCheck:
+		return CheckEnv(ctx, c, os.Environ())
 	case cmdUID:
 		return cmd.printID(cmd.uniqueID(ctx, c, key))
 	case cmdUIDPut:

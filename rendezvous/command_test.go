@@ -28,11 +28,12 @@ func TestCommandUsage(t *testing.T) {
 		exit       int
 		want       string // in stderr
 	}{
-		{"nothing", "", 2, "what? put, get, try, barrier or uid"},
+		{"nothing", "", 2, "what? put, get, try, barrier, uid or check-env"},
 		{"unknown", "fetch k", 2, `unknown command "fetch"`},
 		{"get-without-key", "get", 2, "get: which KEY?"},
 		{"put-without-key", "put", 2, "put: which KEY?"},
 		{"put-too-much", "put k a b", 2, "put: 3 words are too many"},
+		{"check-env-too-much", "check-env a", 2, "check-env: 1 words are too many"},
 		{"barrier-too-much", "barrier a b", 2, "barrier: 2 words are too many"},
 		{"unknown-option", "get k --fast", 2, `unknown option "--fast"`},
 		{"unknown-option-with-value", "get k --pass=hunter2", 2, `unknown option "--pass" (`},

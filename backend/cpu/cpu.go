@@ -41,6 +41,9 @@ type Store interface {
 	// GetFrom returns the value of key, for which it waits until ctx ends; rank is
 	// the one that puts it.
 	GetFrom(ctx context.Context, key string, rank int) ([]byte, error)
+
+	// Try returns the value of key and whether it is there now.
+	Try(ctx context.Context, key string) (value []byte, ok bool, err error)
 }
 
 // Config is what a rank must know to open the communicator of all ranks. Rank and
@@ -52,6 +55,11 @@ type Config struct {
 	Secret     []byte // the same in all ranks; proves a connection to be of this job
 	Addr       string // this host's IP address, at which the other ranks reach it
 	Algo       string // as GORUN_ALGO; see Open
+
+	// Env has entries as os.Environ, whose NCCL settings are compared among the ranks:
+	// all ranks have one or none. Where they differ that must be equal, Open fails on all
+	// ranks with an error that names two of them, the settings and both values.
+	Env []string
 }
 
 // Open opens the communicator of all ranks of the job that gorun started, and waits
@@ -73,7 +81,7 @@ func Open(ctx context.Context) (backend.Comm, error) {
 	return open(ctx, Config{
 		Rank: client.Rank(), Size: client.Size(),
 		Store: client, Secret: client.Secret(),
-		Addr: addr, Algo: os.Getenv("GORUN_ALGO"),
+		Addr: addr, Algo: os.Getenv("GORUN_ALGO"), Env: os.Environ(),
 	}, client.Close)
 }
 
@@ -121,11 +129,44 @@ func open(ctx context.Context, cfg Config, done func() error) (backend.Comm, err
 	for r := range ranks {
 		ranks[r] = r
 	}
+	compare := cfg.Env != nil && cfg.Size > 1
+	name := fmt.Sprintf("mesh/%d", cfg.Epoch)
+	if compare { // before this rank can be connected to: then all have done so when all are connected
+		if err := tellEnv(ctx, cfg, name); err != nil {
+			return nil, errors.Join(err, done())
+		}
+	}
 	c, err := newComm(ctx, s, "world", cfg.Rank, ranks)
 	if err != nil {
 		return nil, err // not the nil *comm in an interface
 	}
+	if compare {
+		if err := c.sameEnv(ctx, cfg.Store, name); err != nil {
+			return nil, err
+		}
+	}
 	return c, nil
+}
+
+// tellEnv tells the other ranks which NCCL settings this one has.
+func tellEnv(ctx context.Context, cfg Config, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, OpenTimeout)
+	defer cancel()
+	return rendezvous.PutEnv(ctx, cfg.Store, name, cfg.Rank, cfg.Env)
+}
+
+// sameEnv gives the communicator up if the ranks have different NCCL settings. All find
+// the same.
+func (c *comm) sameEnv(ctx context.Context, store Store, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, OpenTimeout)
+	defer cancel()
+	err := rendezvous.SameEnv(ctx, store, name)
+	if err == nil {
+		return nil
+	}
+	c.fail(&backend.AbortError{Comm: c.name, Rank: c.rank, Err: err})
+	c.Close(ctx)
+	return err
 }
 
 func newSession(cfg Config, done func() error) (*session, error) {

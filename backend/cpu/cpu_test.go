@@ -9,6 +9,7 @@ import (
 
 	"gorun/backend"
 	"gorun/backend/backendtest"
+	"gorun/rendezvous"
 )
 
 func TestConformance(t *testing.T) {
@@ -47,8 +48,11 @@ func newMemStore() *memStore {
 func (s *memStore) Put(_ context.Context, key string, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.values[key]; ok {
-		return fmt.Errorf("key %q is put twice", key)
+	if old, ok := s.values[key]; ok {
+		if string(old) == string(value) {
+			return nil
+		}
+		return &rendezvous.Error{Code: rendezvous.CodeConflict, Text: fmt.Sprintf("key %q already has another value, put by another rank", key)}
 	}
 	s.values[key] = value
 	close(s.change)
@@ -71,6 +75,13 @@ func (s *memStore) GetFrom(ctx context.Context, key string, rank int) ([]byte, e
 			return nil, fmt.Errorf("key %q: rank %d has not written it: %w", key, rank, ctx.Err())
 		}
 	}
+}
+
+func (s *memStore) Try(_ context.Context, key string) ([]byte, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, ok := s.values[key]
+	return value, ok, nil
 }
 
 // openWorld opens size ranks as goroutines of this process.
