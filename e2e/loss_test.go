@@ -375,7 +375,7 @@ func TestInterruptWhileBlocked(t *testing.T) {
 // A link that comes back in time costs a line, not the job.
 func TestSlowSilence(t *testing.T) {
 	nodes := hosts(t, 2)
-	j := startScript(t, 2, []string{"-hostfile", hostfile(t, nodes, "slots=1")}, `: >"$1/rank.$GORUN_RANK"; sleep 25; echo rank $GORUN_RANK to the end`)
+	j := startScript(t, 2, []string{"--no-gossip", "-hostfile", hostfile(t, nodes, "slots=1")}, `: >"$1/rank.$GORUN_RANK"; sleep 25; echo rank $GORUN_RANK to the end`)
 	testbed(t, "mute", nodes[1])
 	within(t, 20*time.Second, "a line about the silence", func() bool { return strings.Contains(j.err.String(), nodes[1]+": silent for") })
 	testbed(t, "mend", nodes[1])
@@ -386,10 +386,11 @@ func TestSlowSilence(t *testing.T) {
 	}
 }
 
-// Nobody must wait for longer than the default limit for a host that is gone.
+// Nobody must wait for longer than the default limit for a host that is gone, also when no
+// other host tells.
 func TestSlowHostCrashedDefault(t *testing.T) {
 	nodes := hosts(t, 2)
-	j := startRanks(t, 2, []string{"-hostfile", hostfile(t, nodes, "slots=1")})
+	j := startRanks(t, 2, []string{"--no-gossip", "-hostfile", hostfile(t, nodes, "slots=1")})
 	begun := time.Now() // at most 2 s after the host was last heard
 	testbed(t, "crash", nodes[1])
 	t.Cleanup(func() { testbed(t, "boot", nodes[1]) })
