@@ -61,6 +61,9 @@ func (a *agent) prove(j *job) {
 				}
 				p.look(trees, time.Since(begun), a.end.begun)
 			}
+			if isClosed(a.end.begun) {
+				return // nobody asks any more
+			}
 			for _, m := range p.proofs(i == len(times)-1) {
 				a.out.SendMessage(wire.Message{Proof: &m})
 			}
