@@ -289,6 +289,8 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 		r.hintf("did you mean ./%s?", o.nearby(e))
 	case missing:
 		r.hintf("programs are looked up in the PATH of the host; a path with a slash is taken from the working directory")
+	case strings.Contains(e.Failures[0].Text, ", of Open MPI or PMIx, "):
+		r.hintf("build it with MPICH, or start it by Open MPI's mpirun; --pmi none starts it all the same")
 	case noDir && o.wdir == "":
 		r.hintf("the working directory must exist on every host; -wdir DIR names another than this one")
 	}

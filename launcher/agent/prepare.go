@@ -26,12 +26,16 @@ func (j *job) check(session []string, exe string) []wire.Failure {
 	if j.files != "" {
 		own = append(own, "GORUN_FILES="+j.files)
 	}
-	dirs, found := map[string]error{}, programs{}
+	dirs, found, linked := map[string]error{}, programs{}, map[string]string{}
 	var failures []wire.Failure
 	for _, r := range j.ranks {
 		r.env = envsync.Merge(session, []string{"PWD=" + r.dir}, texts(j.plan.Env), append(texts(r.plan.Env), own...))
 		r.env = envsync.Prepend(r.env, texts(j.plan.Prepend))
-		if err := r.check(dirs, found, j.files); err != nil {
+		err := r.check(dirs, found, j.files)
+		if err == nil {
+			err = j.checkMPI(r, linked)
+		}
+		if err != nil {
 			f := wire.Failure{Rank: r.n, Code: codeOurs, Text: clean(err.Error())}
 			if se, ok := errors.AsType[*startError](err); ok {
 				f.Code = se.code
