@@ -16,6 +16,7 @@ type use struct {
 	value  string
 	typed  string // as the user spelled it, with its dashes; elsewhere the place and the key
 	origin string // a short form of typed, without the key
+	layer  int    // where it stands among the layers that winning was given
 }
 
 // text is the flag and its value as they may be typed.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -210,66 +209,18 @@ func (conf *config) keep(wanted func(name string) bool) error {
 	return nil
 }
 
-// ofEach returns the layers with what each of several programs may have for itself.
-func (conf *config) ofEach() [][]use {
+// ofEach returns the layers with what each of several programs may have for itself, and
+// that does not clash with uses of later layers.
+func (conf *config) ofEach(over []use) [][]use {
 	each := map[string]bool{}
 	for _, f := range configured() {
 		each[f.name()] = f.each
 	}
 	var layers [][]use
-	for _, layer := range conf.layers {
-		layers = append(layers, slices.DeleteFunc(slices.Clone(layer), func(u use) bool { return !each[u.name] }))
+	for i, layer := range conf.layers {
+		layers = append(layers, slices.DeleteFunc(slices.Clone(layer), func(u use) bool {
+			return !each[u.name] || slices.ContainsFunc(over, func(later use) bool { return later.layer > i && clash(u, later) })
+		}))
 	}
 	return layers
-}
-
-// winning returns the uses that count: those of the last layer that has the flag. Of two
-// flags that exclude each other that of the later layer counts.
-func winning(layers ...[]use) []use {
-	last := map[string]int{}
-	for i, layer := range layers {
-		for _, u := range layer {
-			last[u.name] = i
-			for _, other := range excluded(u) {
-				if j, ok := last[other]; ok && j < i {
-					delete(last, other)
-				}
-			}
-		}
-	}
-	var uses []use
-	for i, layer := range layers {
-		for _, u := range layer {
-			if j, ok := last[u.name]; ok && j == i {
-				uses = append(uses, u)
-			}
-		}
-	}
-	return uses
-}
-
-// excluded names the flags that cannot be had together with u.
-func excluded(u use) []string {
-	if on, err := strconv.ParseBool(u.value); err == nil && !on {
-		return nil
-	}
-	var others []string
-	if kind, _, _ := strings.Cut(strings.ToLower(u.value), ":"); u.name == "bind-to" && kind != "core" && kind != "hwthread" {
-		others = append(others, "cpus-per-rank")
-	} else if u.name == "map-by" && kind == "ppr" {
-		others = append(others, "ppn")
-	}
-	for _, pair := range [][2]string{
-		{"output-dir", "tag-output"}, {"output-dir", "timestamp-output"}, {"output-dir", "fold"}, {"dry-run", "result"}, {"dry-run", "events"},
-		{"map-by", "bynode"}, {"map-by", "byslot"}, {"bynode", "byslot"}, {"oversubscribe", "nooversubscribe"},
-		{"genvall", "genvnone"}, {"quiet", "verbose"}, {"app", "np"}, {"rsh", "ssh-config"}, {"rsh", "ssh-port"}, {"rsh", "retry-hosts"},
-	} {
-		switch u.name {
-		case pair[0]:
-			others = append(others, pair[1])
-		case pair[1]:
-			others = append(others, pair[0])
-		}
-	}
-	return others
 }

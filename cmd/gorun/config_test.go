@@ -249,19 +249,38 @@ func TestWinning(t *testing.T) {
 		layers [][]use
 		want   string
 	}{
-		"later":          {[][]use{{u("np", "1"), u("ppn", "2")}, {u("np", "3")}}, "ppn=2 np=3"},
-		"repeated":       {[][]use{{u("x", "1")}, {u("x", "2"), u("x", "3")}}, "x=2 x=3"},
-		"excluded":       {[][]use{{u("tag-output", "true"), u("np", "1")}, {u("output-dir", "d")}}, "np=1 output-dir=d"},
-		"excluded-other": {[][]use{{u("output-dir", "d")}, {u("tag-output", "true")}}, "tag-output=true"},
-		"not-excluded":   {[][]use{{u("output-dir", "d")}, {u("tag-output", "false")}}, "output-dir=d tag-output=false"},
-		"fold":           {[][]use{{u("fold", "true")}, {u("output-dir", "d")}}, "output-dir=d"},
-		"mapping":        {[][]use{{u("map-by", "node")}, {u("byslot", "true")}}, "byslot=true"},
-		"each-host":      {[][]use{{u("ppn", "2")}, {u("map-by", "PPR:1:node")}}, "map-by=PPR:1:node"},
-		"ppn-and-node":   {[][]use{{u("ppn", "2")}, {u("map-by", "node")}}, "ppn=2 map-by=node"},
-		"unbound":        {[][]use{{u("cpus-per-rank", "2")}, {u("bind-to", "none")}}, "bind-to=none"},
-		"bound":          {[][]use{{u("cpus-per-rank", "2")}, {u("bind-to", "hwthread")}}, "cpus-per-rank=2 bind-to=hwthread"},
-		"same-layer":     {[][]use{{u("output-dir", "d"), u("tag-output", "true")}}, "output-dir=d tag-output=true"},
-		"dry-run":        {[][]use{{u("result", "r")}, {u("dry-run", "true")}}, "dry-run=true"},
+		"later":              {[][]use{{u("np", "1"), u("ppn", "2")}, {u("np", "3")}}, "ppn=2 np=3"},
+		"repeated":           {[][]use{{u("x", "1")}, {u("x", "2"), u("x", "3")}}, "x=2 x=3"},
+		"excluded":           {[][]use{{u("tag-output", "true"), u("np", "1")}, {u("output-dir", "d")}}, "np=1 output-dir=d"},
+		"excluded-other":     {[][]use{{u("output-dir", "d")}, {u("tag-output", "true")}}, "tag-output=true"},
+		"not-excluded":       {[][]use{{u("output-dir", "d")}, {u("tag-output", "false")}}, "output-dir=d tag-output=false"},
+		"fold":               {[][]use{{u("fold", "true")}, {u("output-dir", "d")}}, "output-dir=d"},
+		"mapping":            {[][]use{{u("map-by", "node")}, {u("byslot", "true")}}, "byslot=true"},
+		"each-host":          {[][]use{{u("ppn", "2")}, {u("map-by", "PPR:1:node")}}, "map-by=PPR:1:node"},
+		"ppn-and-node":       {[][]use{{u("ppn", "2")}, {u("map-by", "node")}}, "ppn=2 map-by=node"},
+		"unbound":            {[][]use{{u("cpus-per-rank", "2")}, {u("bind-to", "none")}}, "bind-to=none"},
+		"bound":              {[][]use{{u("cpus-per-rank", "2")}, {u("bind-to", "hwthread")}}, "cpus-per-rank=2 bind-to=hwthread"},
+		"same-layer":         {[][]use{{u("output-dir", "d"), u("tag-output", "true")}}, "output-dir=d tag-output=true"},
+		"cores-over-numa":    {[][]use{{u("bind-to", "numa")}, {u("cpus-per-rank", "2")}}, "cpus-per-rank=2"},
+		"cores-over-cores":   {[][]use{{u("bind-to", "core:4")}, {u("cpus-per-rank", "2")}}, "cpus-per-rank=2"},
+		"cores-over-mapping": {[][]use{{u("map-by", "slot:PE=4")}, {u("cpus-per-rank", "2")}}, "cpus-per-rank=2"},
+		"mapping-over-numa":  {[][]use{{u("bind-to", "socket")}, {u("map-by", "node:PE=2")}}, "map-by=node:PE=2"},
+		"ppn-over-mapping":   {[][]use{{u("map-by", "ppr:4:node:PE=2")}, {u("ppn", "2")}}, "ppn=2"},
+		"same-ppn":           {[][]use{{u("map-by", "ppr:2:node:PE=2")}, {u("ppn", "2")}}, "map-by=ppr:2:node:PE=2 ppn=2"},
+		"same-mapping":       {[][]use{{u("map-by", "node:PE=2")}, {u("bynode", "true")}}, "map-by=node:PE=2 bynode=true"},
+		"over":               {[][]use{{u("map-by", "slot:NOOVERSUBSCRIBE")}, {u("oversubscribe", "true")}}, "oversubscribe=true"},
+		"not-over":           {[][]use{{u("oversubscribe", "true")}, {u("map-by", "slot:nooversubscribe")}}, "map-by=slot:nooversubscribe"},
+		"never-over":         {[][]use{{u("map-by", "slot:OVERSUBSCRIBE")}, {u("nooversubscribe", "true")}}, "nooversubscribe=true"},
+		"same-file":          {[][]use{{u("result", "r")}, {u("events", "r")}}, "events=r"},
+		"two-files":          {[][]use{{u("result", "r")}, {u("events", "e")}}, "result=r events=e"},
+		"app-over-np":        {[][]use{{u("np", "2")}, {u("app", "a")}}, "app=a"},
+		"rsh":                {[][]use{{u("ssh-port", "2"), u("ssh-config", "c"), u("retry-hosts", "1")}, {u("rsh", "ssh")}}, "rsh=ssh"},
+		"file-over-list":     {[][]use{{u("host", "a")}, {u("hostfile", "f")}}, "hostfile=f"},
+		"list-from-file":     {[][]use{{u("hostfile", "f")}, {u("host", "a")}}, "hostfile=f host=a"},
+		"wrong-alone":        {[][]use{{u("bind-to", "numa:4")}, {u("np", "2")}}, "bind-to=numa:4 np=2"},
+		"three-layers":       {[][]use{{u("bind-to", "numa")}, {u("cpus-per-rank", "2")}, {u("bind-to", "socket")}}, "bind-to=socket"},
+		"dropped-drops":      {[][]use{{u("ssh-port", "2")}, {u("rsh", "ssh")}, {u("ssh-config", "c")}}, "ssh-config=c"},
+		"dry-run":            {[][]use{{u("result", "r")}, {u("dry-run", "true")}}, "dry-run=true"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -311,17 +330,6 @@ func TestConfigExample(t *testing.T) {
 	for _, f := range configured() {
 		if !there[f.key] {
 			t.Errorf("docs/gorun.toml lacks the key %s", f.key)
-		}
-	}
-}
-
-func TestExcludedFlagsExist(t *testing.T) {
-	words := spellings()
-	for _, f := range new(options).rows() {
-		for _, other := range excluded(use{name: f.name(), value: "x"}) {
-			if words[other] != other {
-				t.Errorf("%s excludes %s, which is no flag", f.name(), other)
-			}
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (o *options) readPart(args []string, before []use, where string) (commandLi
 	part := defaultOptions()
 	part.where = where
 	if o.appFile == "" { // else what is configured stands before --app
-		part.config.layers = o.config.ofEach()
+		part.config.layers = o.config.ofEach(o.said["hostfile"])
 	}
 	line, err := part.read(args)
 	if err != nil {

@@ -149,6 +149,20 @@ func (o *options) checkTogether() error {
 				[]string{"of several programs each needs the number of its ranks: -np 1 ./a : -np 3 ./b"}})
 		}
 	}
+	if np > 0 && o.stdin >= np {
+		if !o.laterThan("np", "stdin") {
+			return &usageError{fmt.Sprintf("--stdin %d: with -np %d the last rank is %d", o.stdin, np, np-1), nil}
+		}
+		o.stdin = 0
+	}
+	if o.sshConfig != "" && o.sshConfig != "none" && !readable(o.sshConfig) {
+		return &usageError{"--ssh-config " + shellQuote(o.sshConfig) + ": there is no such file that can be read", nil}
+	}
+	return o.checkPairs()
+}
+
+// checkPairs finds two flags of the whole job that contradict each other.
+func (o *options) checkPairs() error {
 	switch {
 	case o.tag && o.outputDir != "":
 		return &usageError{"-l and --output-dir exclude each other", []string{unchanged}}
@@ -164,8 +178,6 @@ func (o *options) checkTogether() error {
 		return &usageError{"-q and -v contradict each other", nil}
 	case o.rsh != "" && o.sshPort != 0:
 		return &usageError{"--ssh-port is for gorun's own ssh, and --rsh is used instead", []string{fmt.Sprintf("an ssh client takes it as -p: --rsh 'ssh -p %d {host}'", o.sshPort)}}
-	case o.sshConfig != "" && o.sshConfig != "none" && !readable(o.sshConfig):
-		return &usageError{"--ssh-config " + shellQuote(o.sshConfig) + ": there is no such file that can be read", nil}
 	case o.rsh != "" && o.sshConfig != "":
 		return &usageError{"--ssh-config is for gorun's own ssh, and --rsh is used instead", []string{"an ssh client takes it as -F: --rsh 'ssh -F FILE {host}'"}}
 	case o.rsh != "" && o.retryHosts != 0:
@@ -176,8 +188,6 @@ func (o *options) checkTogether() error {
 		return &usageError{"--events and --dry-run exclude each other", []string{"nothing happens in a dry run"}}
 	case o.result != "" && o.result == o.events:
 		return &usageError{"--result and --events write the same file", nil}
-	case np > 0 && o.stdin >= np:
-		return &usageError{fmt.Sprintf("--stdin %d: with -np %d the last rank is %d", o.stdin, np, np-1), nil}
 	}
 	return nil
 }
