@@ -167,6 +167,7 @@ func TestSlips(t *testing.T) {
 		"bool-twice":         {[]string{"-l", "-l=false", "./app"}, "-l=true and -l=false contradict each other", ""},
 		"bool-value":         {[]string{"-l=maybe", "./app"}, `-l: "maybe" is neither true nor false`, "the flag needs no value"},
 		"typo":               {[]string{"--hostfle", "f", "./app"}, "unknown flag --hostfle", "did you mean -hostfile?"},
+		"tie":                {[]string{"-npp", "4", "./app"}, "unknown flag -npp", "did you mean -np?"},
 		"swapped":            {[]string{"--timeuot=3", "./app"}, "unknown flag --timeuot", "did you mean --timeout?"},
 		"underscore":         {[]string{"--output_dir", "d", "./app"}, "unknown flag --output_dir", "write --output-dir"},
 		"case":               {[]string{"-NP", "4", "./app"}, "unknown flag -NP", "write -np"},
@@ -299,4 +300,16 @@ func FuzzParseOptions(f *testing.F) {
 			t.Fatalf("%q: impossible options %+v", args, o)
 		}
 	})
+}
+
+func TestNearest(t *testing.T) {
+	for _, tt := range []struct{ word, candidates, want string }{
+		{"npp", "app np", "np"}, {"npp", "np app", "np"}, {"hosta", "costa host hosts", "host"}, {"host", "cost most hosts", "hosts"},
+		{"tags", "bags togs", "togs"}, {"tagg", "lagg bagg", "lagg"}, {"hostfle", "hostfile host", "hostfile"}, {"abc", "x ab", "ab"},
+		{"ab", "abc", ""}, {"", "a b", ""}, {"nothing", "else", ""},
+	} {
+		if got := nearest(tt.word, strings.Fields(tt.candidates)); got != tt.want {
+			t.Errorf("%q of %s: got %q; want %q", tt.word, tt.candidates, got, tt.want)
+		}
+	}
 }

@@ -88,7 +88,7 @@ func nearHints(words map[string]string, word string) []string {
 	return []string{seeHelp, "flags of the program come after the program's name"}
 }
 
-// nearest is the candidate with the fewest edits to word, the first of equals, or ""
+// nearest is the candidate with the fewest edits to word, of equals the likeliest, or ""
 // if all are too far. Candidates of one letter are near to everything, and
 // left out.
 func nearest(word string, candidates []string) string {
@@ -97,11 +97,24 @@ func nearest(word string, candidates []string) string {
 		return ""
 	}
 	for _, c := range candidates {
-		if d := edits(word, c); len(c) > 1 && d <= limit {
-			best, limit = c, d-1
+		d := edits(word, c)
+		if len(c) > 1 && (d < limit || d == limit && (best == "" || likeness(word, c) > likeness(word, best))) {
+			best, limit = c, d
 		}
 	}
 	return best
+}
+
+// likeness tells of two words with as many edits to word which was meant: one that word
+// only goes on from or breaks off, or else one that begins with the same letter.
+func likeness(word, c string) int {
+	switch {
+	case word == "" || c == "" || word[0] != c[0]:
+		return 0
+	case strings.HasPrefix(word, c) || strings.HasPrefix(c, word):
+		return 2
+	}
+	return 1
 }
 
 // edits is the number of letters to insert, delete, change or swap with their
