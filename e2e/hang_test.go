@@ -57,7 +57,7 @@ func TestHangAtTimeout(t *testing.T) {
 			defer out.Close()
 			defer in.Close()
 			e := gorun(t, sh([]string{"-hostfile", hostfile(t, nodes, "slots=2"), "--timeout", "1", "--stdin", "1"}, tt.script), input(in))
-			e.want(t, 124, append(tt.want, "gorun: at the timeout, ", "timeout: the job has run for 1s; 4 ranks stopped")...)
+			e.want(t, 124, append(tt.want, "gorun: at the timeout of 1s, ", "timeout: the job has run for 1s; 4 ranks stopped")...)
 			e.wantWithin(t, soon)
 		})
 	}

@@ -213,6 +213,6 @@ func (r *run) outputFailed(err error, dest string) {
 	}
 	text := fmt.Sprintf("output to %s is lost: %v", dest, err)
 	if r.outErr.CompareAndSwap(nil, &text) {
-		r.trouble <- func() { r.say(text) }
+		r.trouble <- func() { r.say(text + "; the job goes on, and ends with exit code 125 if not by another failure") }
 	}
 }

@@ -42,7 +42,7 @@ func (j Job) environment() (environment, []envsync.Note, error) {
 			}
 			whole = withoutConfFile(whole)
 			env.apps[i] = beside(job, whole)
-			notes = append(notes, notesOf(a, beside(common, more))...)
+			notes = append(notes, notesOf(j.appName(i), beside(common, more))...)
 		}
 		if err := envsync.CheckSize(a.Args, texts(whole)); err != nil {
 			return environment{}, nil, err
@@ -122,10 +122,21 @@ func beside[T comparable](list, more []T) []T {
 	return out
 }
 
+// appName is how to call an App: by its program, and by its place if others run the same.
+func (j Job) appName(i int) string {
+	name := quoteArg(envsync.Conceal(j.Apps[i].Args[0]))
+	for k, a := range j.Apps {
+		if k != i && a.Args[0] == j.Apps[i].Args[0] {
+			return fmt.Sprintf("program %d (%s)", i+1, name)
+		}
+	}
+	return name
+}
+
 // notesOf says which program the notes are about.
-func notesOf(a App, notes []envsync.Note) []envsync.Note {
+func notesOf(name string, notes []envsync.Note) []envsync.Note {
 	for i := range notes {
-		notes[i].Text = fmt.Sprintf("%s: %s", quoteArg(envsync.Conceal(a.Args[0])), notes[i].Text)
+		notes[i].Text = name + ": " + notes[i].Text
 	}
 	return notes
 }

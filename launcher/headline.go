@@ -41,6 +41,9 @@ func headline(ranks []RankPicture, wanted []rendezvous.Wanted) string {
 		return allSleep(ranks, sleep) + rest
 	case len(sleep) == 0:
 		return allWork(ranks, work) + rest
+	case !apart(ranks, work, sleep):
+		both := slices.Sorted(slices.Values(slices.Concat(work, sleep)))
+		return fmt.Sprintf("no rank stands out: %s use%s", allOf(ranks, both), " "+strings.Trim(effort(ranks, both), " ()")) + rest
 	case 2*len(work) < alive:
 		return odd(ranks, work, "working", "sleep", len(sleep)) + rest
 	case 2*len(sleep) < alive:
@@ -93,6 +96,29 @@ func blame(ranks []RankPicture, wanted []rendezvous.Wanted) (waiting, roots []in
 	return waiting, roots
 }
 
+// How much more CPU time ranks use that surely do something else than others.
+const (
+	clearTimes = 3  // as much
+	clearShare = 30 // percent of a CPU more
+)
+
+// apart reports whether it is sure that those at work do something else than those who
+// sleep, and are not alike and met at different moments: they use clearly more CPU time,
+// or print while the others have not for long.
+func apart(ranks []RankPicture, work, sleep []int) bool {
+	least, most := ranks[work[0]].CPU, 0
+	talk, mute := true, true
+	for _, n := range work {
+		least = min(least, ranks[n].CPU)
+		talk = talk && ranks[n].OutputAge >= 0 && ranks[n].OutputAge < 2*lookLimit
+	}
+	for _, n := range sleep {
+		most = max(most, ranks[n].CPU)
+		mute = mute && ranks[n].OutputAge >= longSilence
+	}
+	return least >= clearTimes*most && least >= most+clearShare || talk && mute
+}
+
 // odd names the few that do something else than most.
 func odd(ranks []RankPicture, few []int, what, most string, many int) string {
 	is, they := "is the odd one out", "it is"
@@ -107,7 +133,8 @@ func odd(ranks []RankPicture, few []int, what, most string, many int) string {
 	return fmt.Sprintf("%s %s: %s %s, while %d others %s", who(ranks, few), is, they, what, many, most)
 }
 
-// allSleep: nobody works. The few that wait in another place than most may be why.
+// allSleep: nobody works. The few that wait in another place than most may be why, unless
+// they run now and then: then the place is of the moment only.
 func allSleep(ranks []RankPicture, sleep []int) string {
 	if len(sleep) == 1 {
 		return who(ranks, sleep) + " sleeps" + spot(ranks[sleep[0]])
@@ -131,6 +158,8 @@ func allSleep(ranks []RankPicture, sleep []int) string {
 		return text + spot(ranks[sleep[0]])
 	case 2*len(many) <= len(sleep) || len(few)+len(many) < len(sleep):
 		return text
+	case slices.ContainsFunc(few, func(n int) bool { return ranks[n].CPU > quietCPU }):
+		return fmt.Sprintf("%s most of the time (%s)", text, cpuText(ranks, sleep))
 	case len(few) == 1:
 		return fmt.Sprintf("%s; %s is the odd one out:%s", text, who(ranks, few), spot(ranks[few[0]]))
 	}

@@ -119,6 +119,7 @@ type machine struct {
 	byHost [][]int // ranks of each host, once placed
 
 	grace        time.Duration
+	timeLimit    time.Duration // of the whole job; 0: none
 	prepareLimit time.Duration // for every host to answer its plan
 	keepGoing    bool
 	waits        waits
@@ -158,7 +159,7 @@ type machineHost struct {
 
 // newMachine is a machine for a job on the named hosts, which are being dialled.
 func newMachine(names []string, job Job, w waits) *machine {
-	m := &machine{phase: phaseConnecting, grace: job.Grace, prepareLimit: job.ConnectTimeout, keepGoing: job.KeepGoing, waits: w, staged: !job.ships()}
+	m := &machine{phase: phaseConnecting, grace: job.Grace, timeLimit: job.Timeout, prepareLimit: job.ConnectTimeout, keepGoing: job.KeepGoing, waits: w, staged: !job.ships()}
 	for _, n := range names {
 		m.hosts = append(m.hosts, machineHost{name: n, state: hostDialing})
 	}
@@ -517,7 +518,7 @@ func (m *machine) timeoutPassed() []action {
 		return nil
 	}
 	m.timeout = true
-	return m.lookFirst("at the timeout", true)
+	return m.lookFirst(fmt.Sprintf("at the timeout of %v", m.timeLimit), true)
 }
 
 // loseRanks gives up the ranks of a host that will not say how they ended. Those

@@ -87,7 +87,7 @@ func (s *scripted) line(line string) []string {
 				break
 			}
 		}
-		s.m = newMachine(f[1:], Job{Grace: grace, ConnectTimeout: 20 * time.Second, KeepGoing: keep, Bcast: files}, defaultWaits())
+		s.m = newMachine(f[1:], Job{Grace: grace, ConnectTimeout: 20 * time.Second, Timeout: time.Hour, KeepGoing: keep, Bcast: files}, defaultWaits())
 		s.m.listened = true
 		s.m.announce()
 		return nil

@@ -13,7 +13,7 @@ import (
 
 // Picture is what the ranks were seen doing at one moment of a job.
 type Picture struct {
-	When     string        `json:"when"`  // "at the timeout"
+	When     string        `json:"when"`  // "at the timeout of 2h0m0s"
 	At       time.Duration `json:"at_ns"` // since the ranks were started
 	Headline string        `json:"headline"`
 	Ranks    []RankPicture `json:"ranks"`

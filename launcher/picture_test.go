@@ -19,7 +19,7 @@ import (
 type stage struct{ scene }
 
 func newStage() *stage {
-	s := &stage{scene{when: "at the timeout", at: 90 * time.Second, limit: lookLimit}}
+	s := &stage{scene{when: "at the timeout of 1m29s", at: 90 * time.Second, limit: lookLimit}}
 	for i, name := range []string{"a", "b"} {
 		addrs := []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), netip.MustParseAddr("172.17.0.1")}
 		s.hosts = append(s.hosts, sceneHost{name: name, addrs: addrs})
@@ -133,6 +133,10 @@ func pictures() map[string]*stage {
 		}, 0),
 	}
 	m["late-and-printing"] = m["late"].copyOf().fresh(3)
+	m["alike"] = newStage().busy(11, 0, 2).busy(9, 1, 3)
+	m["alike-in-calls"] = newStage().busy(7, 0, 1, 2, 3).call("read", "a pipe", 2).call("wait4", "", 0, 1, 3)
+	m["prints-alone"] = newStage().copyOf().mute(1, 2, 3).fresh(0)
+	m["hangs-among-printers"] = newStage().copyOf().fresh(0).fresh(1).fresh(3)
 	m["not-started"] = newStage()
 	m["not-started"].hosts[1].begins = true
 	m["not-started"].ranks[3].sight = nil
@@ -210,6 +214,32 @@ func TestPicture(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A rank is called odd only if there is a clear gap between it and the others.
+func TestApart(t *testing.T) {
+	const never = -1
+	for name, c := range map[string]struct {
+		work, sleep      int
+		printed, unheard time.Duration
+		want             bool
+	}{
+		"nearly the same":           {10, 9, never, never, false},
+		"twice as much":             {20, 9, never, never, false},
+		"three times, but little":   {27, 9, never, never, false},
+		"much, but not three times": {95, 50, never, never, false},
+		"clear":                     {60, 9, never, never, true},
+		"full against nothing":      {100, 0, never, never, true},
+		"prints, others long not":   {1, 0, time.Second, time.Minute, true},
+		"prints, others lately":     {1, 0, time.Second, 10 * time.Second, false},
+		"prints, others never":      {1, 0, time.Second, never, false},
+		"all long silent":           {12, 0, time.Minute, time.Minute, false},
+	} {
+		ranks := []RankPicture{{CPU: c.work, OutputAge: c.printed}, {Rank: 1, CPU: c.sleep, OutputAge: c.unheard}}
+		if got := apart(ranks, []int{0}, []int{1}); got != c.want {
+			t.Errorf("%s: got %v; want %v", name, got, c.want)
+		}
 	}
 }
 

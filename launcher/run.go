@@ -398,7 +398,7 @@ func (r *run) sweep(h *host) {
 		limit = r.m.waits.kill // most likely nobody is there to answer
 	}
 	r.aside.Go(func() {
-		ctx, cancel := context.WithTimeout(h.ctx, limit)
+		ctx, cancel := context.WithTimeoutCause(h.ctx, limit, fmt.Errorf("it did not answer within %v", limit))
 		defer cancel()
 		out, err := h.link.Run(ctx, "agent", "sweep", r.id)
 		if text := strings.TrimSpace(string(out)); err != nil && text != "" {

@@ -16,7 +16,7 @@ func TestLookAtTheTimeout(t *testing.T) {
 	w.wantStates(res, "stopped, stopped, stopped")
 	text := w.stderr.String()
 	for _, want := range []string{
-		"gorun: at the timeout, ", " after the start: rank 1 on 127.0.0.1 is stopped (state T); 2 sleeping\n",
+		"gorun: at the timeout of ", " after the start: rank 1 on 127.0.0.1 is stopped (state T); 2 sleeping\n",
 		"gorun:   ranks 0,2: sleeping in futex, 0 % CPU; last output ", ` ago: "step 1"` + "\n",
 		"gorun:   rank 1 on 127.0.0.1: stopped by a signal (state T); last output ",
 	} {

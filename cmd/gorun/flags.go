@@ -375,6 +375,8 @@ What they were doing is shown before; see WHERE A JOB HANGS.`,
 			words: "--lost-after", arg: "TIME", value: value(&o.lostAfter, silence), key: "timeouts.lost-after",
 			text: `A host that has given no sign of life for so long is lost, and the job is ended. The
 				ranks on such a host end by themselves in the same time. The default is 30 seconds.
+				It is noticed up to 2 seconds later, as hosts give a sign every 2 seconds; then 5 seconds
+				are spent on finding out whether anything is left there.
 				One that most of the other hosts cannot reach either is lost after 5 seconds; see
 				HOSTS THAT WATCH EACH OTHER.`,
 		},

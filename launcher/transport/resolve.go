@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -70,6 +71,9 @@ func resolve(ctx context.Context, name string, limit time.Duration) ([]netip.Add
 	if err != nil {
 		if more := getent(ctx, name, limit/3); len(more) > 0 {
 			return alternate(more), nil
+		}
+		if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsTimeout {
+			e.Err = fmt.Sprintf("no answer within %v", limit/3) // not Go's "i/o timeout"
 		}
 		return nil, err
 	}

@@ -210,6 +210,9 @@ func runOn(ctx context.Context, c conn, command string) ([]byte, error) {
 	}
 	select {
 	case r := <-done:
+		if r.err != nil && ctx.Err() != nil {
+			return r.out, context.Cause(ctx)
+		}
 		return r.out, r.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)

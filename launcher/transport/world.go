@@ -181,9 +181,12 @@ func (r *runner) canonical(ctx context.Context, name, family string) (string, er
 
 // lookupCNAME is for systems without getent.
 func lookupCNAME(ctx context.Context, name string, limit time.Duration) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
 	cname, err := net.DefaultResolver.LookupCNAME(ctx, name)
+	if err != nil && ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
 	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
 		return "", nil
 	}
