@@ -14,6 +14,7 @@ var quietDeadlines = map[string]string{
 	"launcher/lost.go":              "a jump host that does not answer is lost, and said to be",
 	"launcher/begin.go":             "what has not been written by then is dropped",
 	"launcher/host.go":              "the agent's end is then told without how it ended",
+	"launcher/agent/settings.go":    "a file that does not answer is said not to",
 	"launcher/agent/sweep.go":       "what is left is listed instead",
 	"launcher/transport/room.go":    "it estimates",
 	"launcher/transport/resolve.go": "another way is tried, and resolver errors get words of their own",

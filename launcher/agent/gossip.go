@@ -57,7 +57,7 @@ func (a *agent) openGossip(p *wire.Plan, addr netip.Addr, peers <-chan []netip.A
 
 // join ends soon when w is closed.
 func (a *agent) join(w *gossip.Watch, peers []netip.AddrPort) {
-	ctx, cancel := context.WithTimeout(context.Background(), wire.JoinLimit)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), wire.JoinLimit, fmt.Errorf("nobody answered within %v", wire.JoinLimit))
 	defer cancel()
 	if err := w.Join(ctx, peers); err != nil {
 		a.sayWatching(wire.Watching{Failure: cut(clean(err.Error()))})
