@@ -19,6 +19,7 @@ type Kind string
 const (
 	Integer    Kind = "integer"    // strtoll with base 0: a word is 0, what follows a number is not looked at
 	Switch     Kind = "switch"     // such an integer that turns something off (0) or on (1); some know 2 or -1
+	Boolean    Kind = "boolean"    // a switch that takes true and false since 2.30.3
 	Size       Kind = "size"       // such an integer of bytes
 	Words      Kind = "words"      // one of some words, or a list of them
 	Grammar    Kind = "grammar"    // words with exceptions, also by collective
