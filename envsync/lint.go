@@ -143,15 +143,6 @@ func (l *linter) contradictions() {
 	}
 }
 
-// Strictness says which findings end a job before it begins.
-type Strictness int
-
-const (
-	StopIfWrong   Strictness = iota // those that are Wrong; the others are warnings
-	StopIfAny                       // all
-	StopIfNothing                   // none: all are warnings
-)
-
 // LintError is findings that end a job.
 type LintError struct{ Findings []Finding }
 
@@ -163,11 +154,12 @@ func (e *LintError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Judge returns what is to be said of findings: warnings, and if some end the job a *LintError.
-func (s Strictness) Judge(findings []Finding) (notes []Note, err error) {
+// Judge returns what is to be said of findings: warnings, and a *LintError of those that
+// are Wrong, or if strict of all.
+func Judge(findings []Finding, strict bool) (notes []Note, err error) {
 	var fatal []Finding
 	for _, f := range findings {
-		if s == StopIfAny || s == StopIfWrong && f.Wrong {
+		if strict || f.Wrong {
 			fatal = append(fatal, f)
 			continue
 		}

@@ -75,7 +75,7 @@ func TestLintNumbers(t *testing.T) {
 func TestLintWords(t *testing.T) {
 	checkLint(t, [][]string{
 		{"NCCL_P2P_LEVEL=NVL"}, {"NCCL_P2P_LEVEL=SYS"}, {"NCCL_P2P_LEVEL=3"}, {"NCCL_P2P_LEVEL="}, {"NCCL_NET_GDR_LEVEL=P2C"}, {"NCCL_NET_MERGE_LEVEL=PORT"},
-		{"NCCL_P2P_LEVEL=nvl", "wrong", `does not know "nvl"; NCCL ignores it`, " / write NCCL_P2P_LEVEL=NVL"}, {"NCCL_P2P_LEVEL=NVLINK", "wrong", "NCCL_P2P_LEVEL takes LOC, NVL"},
+		{"NCCL_P2P_LEVEL=nvl", "wrong", `does not know "nvl", and ignores it`, " / write NCCL_P2P_LEVEL=NVL"}, {"NCCL_P2P_LEVEL=NVLINK", "wrong", "NCCL_P2P_LEVEL takes LOC, NVL"},
 		{"NCCL_NET_GDR_LEVEL=NODE", "wrong", "takes LOC"}, {"NCCL_P2P_LEVEL=PHB ", "wrong", "a blank", " / write NCCL_P2P_LEVEL=PHB"}, {"NCCL_P2P_LEVEL= ", "wrong", "leave it unset"},
 		{"NCCL_NET_MERGE_LEVEL=NVL", "wrong"}, {"NCCL_NET_MERGE_POLICY=rail"}, {"NCCL_NET_MERGE_POLICY=rails", "wrong", "write NCCL_NET_MERGE_POLICY=RAIL"},
 		{"NCCL_NETDEVS_POLICY=auto"}, {"NCCL_NETDEVS_POLICY=MAX:2"}, {"NCCL_NETDEVS_POLICY=max:12"}, {"NCCL_NETDEVS_POLICY=MAX:0", "wrong", "takes AUTO instead"}, {"NCCL_NETDEVS_POLICY=MAX", "wrong"},
@@ -187,17 +187,16 @@ func TestJudge(t *testing.T) {
 		{Var{"NCCL_A", "1", "-x"}, false, "may be", "try b"},
 		{Var{"NCCL_B", "2", "f:3"}, true, "is", ""},
 	}
-	for s, want := range map[Strictness]string{
-		StopIfWrong:   `[{warn NCCL_A=1 (-x): may be; try b}] NCCL_B=2 (f:3): is`,
-		StopIfAny:     "[] NCCL_A=1 (-x): may be\nNCCL_B=2 (f:3): is",
-		StopIfNothing: `[{warn NCCL_A=1 (-x): may be; try b} {warn NCCL_B=2 (f:3): is}] <nil>`,
+	for s, want := range map[bool]string{
+		false: `[{warn NCCL_A=1 (-x): may be; try b}] NCCL_B=2 (f:3): is`,
+		true:  "[] NCCL_A=1 (-x): may be\nNCCL_B=2 (f:3): is",
 	} {
-		notes, err := s.Judge(found)
+		notes, err := Judge(found, s)
 		if got := fmt.Sprint(notes, err); got != want {
 			t.Errorf("%v: got %s; want %s", s, got, want)
 		}
 	}
-	if notes, err := StopIfAny.Judge(nil); notes != nil || err != nil {
+	if notes, err := Judge(nil, true); notes != nil || err != nil {
 		t.Errorf("got %v, %v", notes, err)
 	}
 }
@@ -213,9 +212,9 @@ func FuzzLint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, value, other, second string) {
 		vars := []Var{{name, value, "environment"}, {other, second, "a\nb:3"}}
 		found := Lint(vars)
-		for _, s := range []Strictness{StopIfWrong, StopIfAny, StopIfNothing} {
-			notes, err := s.Judge(found)
-			if stop := err != nil; stop != (s == StopIfAny && len(found) > 0 || s == StopIfWrong && slices.ContainsFunc(found, func(f Finding) bool { return f.Wrong })) {
+		for _, s := range []bool{false, true} {
+			notes, err := Judge(found, s)
+			if stop := err != nil; stop != (s && len(found) > 0 || !s && slices.ContainsFunc(found, func(f Finding) bool { return f.Wrong })) {
 				t.Errorf("%v: got %v of %v", s, err, found)
 			}
 			for _, n := range notes {

@@ -22,28 +22,28 @@ func vocabularyOf(name string) vocabulary {
 	logs := []string{"VERSION", "WARN", "INFO", "ABORT", "TRACE"}
 	switch name {
 	case "NCCL_P2P_LEVEL", "NCCL_NET_GDR_LEVEL":
-		return vocabulary{words: levels, old: "0123456789", others: "NCCL ignores it"}
+		return vocabulary{words: levels, old: "0123456789", others: "ignores it"}
 	case "NCCL_NET_MERGE_LEVEL":
-		return vocabulary{words: []string{"LOC", "PORT", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"}, others: "NCCL merges nothing then"}
+		return vocabulary{words: []string{"LOC", "PORT", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"}, others: "merges nothing then"}
 	case "NCCL_NET_MERGE_POLICY":
-		return vocabulary{words: []string{"ALL", "RAIL"}, fold: true, others: "NCCL takes ALL instead"}
+		return vocabulary{words: []string{"ALL", "RAIL"}, fold: true, others: "takes ALL instead"}
 	case "NCCL_NETDEVS_POLICY":
-		return vocabulary{words: []string{"AUTO", "ALL", "MAX:1"}, fold: true, others: "NCCL takes AUTO instead"}
+		return vocabulary{words: []string{"AUTO", "ALL", "MAX:1"}, fold: true, others: "takes AUTO instead"}
 	case "NCCL_SOCKET_FAMILY", "NCCL_IB_ADDR_FAMILY":
-		return vocabulary{words: []string{"AF_INET", "AF_INET6"}, others: "NCCL ignores it"}
+		return vocabulary{words: []string{"AF_INET", "AF_INET6"}, others: "ignores it"}
 	case "NCCL_LAUNCH_MODE":
-		return vocabulary{words: []string{"GROUP", "PARALLEL"}, fold: true, others: "NCCL takes PARALLEL instead"}
+		return vocabulary{words: []string{"GROUP", "PARALLEL"}, fold: true, others: "takes PARALLEL instead"}
 	case "NCCL_CTA_POLICY":
-		return vocabulary{words: []string{"DEFAULT", "EFFICIENCY", "ZERO"}, fold: true, list: "|", old: "012", others: "NCCL ignores it"}
+		return vocabulary{words: []string{"DEFAULT", "EFFICIENCY", "ZERO"}, fold: true, list: "|", old: "012", others: "ignores it"}
 	case "NCCL_CHECK_MODE":
-		return vocabulary{words: []string{"DEFAULT", "DEBUG_LOCAL", "DEBUG_GLOBAL"}, fold: true, others: "NCCL takes DEFAULT instead"}
+		return vocabulary{words: []string{"DEFAULT", "DEBUG_LOCAL", "DEBUG_GLOBAL"}, fold: true, others: "takes DEFAULT instead"}
 	case "NCCL_DEBUG":
-		return vocabulary{words: logs, fold: true, quiet: []string{"NONE", "0", "OFF"}, others: "NCCL logs nothing then"}
+		return vocabulary{words: logs, fold: true, quiet: []string{"NONE", "0", "OFF"}, others: "logs nothing then"}
 	case "NCCL_DEBUG_TIMESTAMP_LEVELS":
-		return vocabulary{words: append(logs, "ALL"), fold: true, list: ",", inverse: true, others: "NCCL does not take the list then"}
+		return vocabulary{words: append(logs, "ALL"), fold: true, list: ",", inverse: true, others: "does not take the list then"}
 	case "NCCL_DEBUG_SUBSYS":
 		return vocabulary{words: []string{"INIT", "COLL", "P2P", "SHM", "NET", "GRAPH", "TUNING", "ENV", "ALLOC", "ALLOC_HOST", "CALL", "PROXY", "NVLS", "BOOTSTRAP",
-			"REG", "PROFILE", "RAS", "DESTROY", "ALL"}, fold: true, list: ",", inverse: true, others: "NCCL does not take the list then"}
+			"REG", "PROFILE", "RAS", "DESTROY", "ALL"}, fold: true, list: ",", inverse: true, others: "does not take the list then"}
 	}
 	return vocabulary{}
 }
@@ -64,7 +64,7 @@ func (l *linter) words(v Var) {
 	}
 	for _, w := range list {
 		if w != "" && !voc.has(w) && !(v.Name == "NCCL_NETDEVS_POLICY" && isLimit(w)) {
-			l.wrong(v, voc.hint(v.Name, w, len(list) == 1), "NCCL does not know %s; %s", quoted(w), voc.others)
+			l.wrong(v, voc.hint(v.Name, w, len(list) == 1), "NCCL does not know %s, and %s", quoted(w), voc.others)
 			return
 		}
 	}

@@ -55,6 +55,7 @@ type options struct {
 	keepGoing bool
 	lostAfter time.Duration
 	noGossip  bool
+	envStrict bool
 
 	verbose bool
 	quiet   bool
@@ -293,6 +294,11 @@ func (o *options) environmentFlags() group {
 		{
 			words: "-genvnone -envnone", value: yes(&o.envNone),
 			text: `Send nothing that is not asked for, not even NCCL_*.`,
+		},
+		{
+			words: "--env-strict", value: yes(&o.envStrict), key: "env-strict",
+			text: `End the job where gorun would only warn of settings and libraries of NCCL, and of its
+				plugins, that differ between hosts or ranks.`,
 		},
 		{
 			words: "--backend", arg: "NAME", value: value(&o.backend, backendName), complete: "cpu", key: "backend",
