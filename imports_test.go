@@ -55,6 +55,7 @@ var rules = []rule{
 	{"backend/backendtest", []string{"./backend"}, "the suite knows no single backend"},
 	{"examples", []string{"./backend", "./backend/cpu", "./backend/nccl", "./rendezvous"}, "an example uses what an outside program can use"},
 	{"scripts/simhosts", []string{"./launcher/wire", "golang.org/x/..."}, "it speaks the agent's part and knows nothing of the head"},
+	{"scripts/storebench", []string{"./rendezvous"}, "it is a rank, and uses what an outside program can use"},
 	{"scripts", []string{"golang.org/x/..."}, "a bench stands beside gorun, not on it"},
 	{"e2e", nil, "end-to-end tests use the programs, not the packages"},
 }
