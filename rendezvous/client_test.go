@@ -204,8 +204,8 @@ func TestDialSilent(t *testing.T) {
 	t.Setenv("GORUN_STORE", "unix:"+path)
 	t.Setenv("GORUN_RANK", "0")
 	t.Setenv("GORUN_SIZE", "1")
-	if _, err := Dial(within(t, 100*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v; want the deadline", err)
+	if _, err := Dial(within(t, 100*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) || err.Error() != path+": the agent did not answer in time" {
+		t.Errorf("got %v; want the deadline, in words", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)

@@ -108,10 +108,25 @@ func dialOnce(ctx context.Context, path string, rank, size int) (*link, error) {
 	}
 	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		<-ctx.Done() // the deadline of both is the same
-		err = fmt.Errorf("%s: the agent does not answer: %w", path, context.Cause(ctx))
+		err = &silentError{path, context.Cause(ctx)}
 	}
 	return nil, err
 }
+
+// silentError is the end of a wait for the agent, in words; why is the context's.
+type silentError struct {
+	path string
+	why  error
+}
+
+func (e *silentError) Error() string {
+	if e.why == context.DeadlineExceeded {
+		return e.path + ": the agent did not answer in time"
+	}
+	return fmt.Sprintf("%s: the agent has not answered: %v", e.path, e.why)
+}
+
+func (e *silentError) Unwrap() error { return e.why }
 
 // busy reports whether a retry may help: the queue of connections is full, or the
 // agent had too many that did not say hello and closed this one with them.
