@@ -201,7 +201,7 @@ func narrowAll(file []Host, at map[string]int, list []Host) ([]Host, error) {
 // narrow returns h as want, the same host in a list, asks for it.
 func narrow(h, want Host) (Host, error) {
 	wrong := func(format string, args ...any) (Host, error) {
-		return Host{}, &SyntaxError{File: want.File, Line: want.Line, Text: want.Name, Msg: fmt.Sprintf(format, args...)}
+		return Host{}, &SyntaxError{File: want.File, Line: want.Line, Text: clip(want.Name), Msg: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case want.User != "" && h.User != "" && want.User != h.User:
@@ -223,7 +223,7 @@ func narrow(h, want Host) (Host, error) {
 // notAmong says that a name of a list is none of the hosts', and which one may be meant.
 func notAmong(hosts []Host, name string, at SyntaxError) error {
 	err := &at
-	err.Text = name
+	err.Text = clip(name)
 	if len(hosts) == 0 {
 		err.Msg = "not in the hostfile"
 		return err
@@ -277,7 +277,7 @@ func Union(lists ...[]Host) (hosts []Host, same [][]Host, err error) {
 				h.Slots = want.Slots
 			}
 			if m := h.agree(want); m != "" {
-				return nil, nil, &SyntaxError{File: want.File, Line: want.Line, Text: want.Name, Msg: m}
+				return nil, nil, &SyntaxError{File: want.File, Line: want.Line, Text: clip(want.Name), Msg: m}
 			}
 		}
 		same = append(same, list)
