@@ -84,6 +84,16 @@ func Show(v Var) string {
 	return shown(v.Name) + "=" + shown(v.Value)
 }
 
+// Explain returns v as Show does, and behind it where its value comes from and among
+// which processes it must be equal, as far as that is known.
+func Explain(v Var) string {
+	notes := shown(v.Origin)
+	if class := ClassOf(v.Name); class != ClassUnknown {
+		notes += "; " + string(class)
+	}
+	return fmt.Sprintf("%s  (%s)", Show(v), notes)
+}
+
 // shown quotes s if it could disturb a terminal or a line.
 func shown(s string) string {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }

@@ -68,6 +68,7 @@ func (f ifnames) match(iface string) bool {
 
 // addrOf returns the best address of the first matching interface: IPv4 before IPv6,
 // global before nothing; link-local and, unless named, loopback ones do not count.
+// (NCCL itself takes lo if a list of what to exclude lacks it; envsync.Lint warns of that.)
 func addrOf(ifaces []wire.Interface, f ifnames, what string) (string, error) {
 	var v6 string
 	for _, i := range ifaces {
@@ -76,7 +77,7 @@ func addrOf(ifaces []wire.Interface, f ifnames, what string) (string, error) {
 		}
 		for _, text := range i.Addrs {
 			a, err := netip.ParseAddr(text)
-			if err != nil || a.Zone() != "" || a.IsLinkLocalUnicast() || (a.IsLoopback() && len(f.names) == 0) {
+			if err != nil || a.Zone() != "" || a.IsLinkLocalUnicast() || (a.IsLoopback() && (f.exclude || len(f.names) == 0)) {
 				continue
 			}
 			if a.Is4() {

@@ -104,7 +104,11 @@ func (r *run) decide() (Layout, site, error) {
 	for _, h := range r.hosts {
 		peers = append(peers, peer{h.spec.Name, h.hello, h.local(), lookup(r.env.hosts[h.spec.Name], "NCCL_SOCKET_IFNAME")})
 	}
-	s, err := survey(peers, layout, r.job.Interface, r.env.lookup("NCCL_SOCKET_IFNAME"))
+	spec := r.env.lookup("NCCL_SOCKET_IFNAME")
+	for _, text := range prefixNotes(peers, layout, spec) {
+		r.note("warn", text)
+	}
+	s, err := survey(peers, layout, r.job.Interface, spec)
 	return layout, s, err
 }
 

@@ -169,39 +169,65 @@ func quoteArg(s string) string {
 }
 
 func printEnv(w io.Writer, p *planner) {
+	var hosts []string
+	for _, h := range p.nodes {
+		hosts = append(hosts, p.hosts[h])
+	}
+	printShared(w, p.job, p.env, hosts, printVars)
+	for rank := range p.layout.Ranks {
+		fmt.Fprintf(w, "\nrank %d:\n", rank)
+		vars := append(p.rankEnv(rank), envsync.Var{Name: "GORUN_EXE", Value: decidedAtLaunch, Origin: envsync.FromGorun})
+		for i, v := range vars {
+			switch v.Name {
+			case "MASTER_PORT", "GORUN_JOB_ID", "GORUN_STORE":
+				vars[i].Value = decidedAtLaunch
+			}
+		}
+		printVars(w, vars)
+	}
+}
+
+// printShared writes what all ranks get, those of a program, and those on a host.
+func printShared(w io.Writer, job Job, env environment, hosts []string, print func(io.Writer, []envsync.Var)) {
 	fmt.Fprintf(w, "\nevery rank:\n")
-	for _, entry := range prepended(p.job.Prefix) {
+	for _, entry := range prepended(job.Prefix) {
 		name, dir, _ := strings.Cut(entry, "=")
 		fmt.Fprintf(w, "  %s begins with %s  (--prefix)\n", name, quoteArg(dir))
 	}
-	printVars(w, p.env.job)
-	for i, vars := range p.env.apps {
+	print(w, env.job)
+	for i, vars := range env.apps {
 		if len(vars) > 0 {
-			fmt.Fprintf(w, "\nevery rank of %s:\n", p.job.Apps[i].text())
-			printVars(w, vars)
+			fmt.Fprintf(w, "\nevery rank of %s:\n", job.Apps[i].text())
+			print(w, vars)
 		}
 	}
-	for h, name := range p.hosts {
-		if vars := p.env.hosts[name]; len(vars) > 0 && p.layout.Count[h] > 0 {
-			fmt.Fprintf(w, "\nevery rank on %s:\n", name)
-			printVars(w, vars)
+	for _, g := range alikeHosts(env, hosts) {
+		fmt.Fprintf(w, "\nevery rank on %s:\n", strings.Join(g, ", "))
+		print(w, env.hosts[g[0]])
+	}
+}
+
+// alikeHosts groups the hosts that have variables of their own by what these are.
+func alikeHosts(env environment, hosts []string) [][]string {
+	var groups [][]string
+	index := map[string]int{} // in groups, by variables
+	for _, h := range hosts {
+		key := fmt.Sprintf("%q", env.hosts[h])
+		i, ok := index[key]
+		switch {
+		case len(env.hosts[h]) == 0:
+		case ok:
+			groups[i] = append(groups[i], h)
+		default:
+			index[key] = len(groups)
+			groups = append(groups, []string{h})
 		}
 	}
-	for rank := range p.layout.Ranks {
-		fmt.Fprintf(w, "\nrank %d:\n", rank)
-		for _, v := range p.rankEnv(rank) {
-			switch v.Name {
-			case "MASTER_PORT", "GORUN_JOB_ID", "GORUN_STORE":
-				v.Value = decidedAtLaunch
-			}
-			fmt.Fprintf(w, "  %s\n", envsync.Show(v))
-		}
-		fmt.Fprintf(w, "  GORUN_EXE=%s\n", decidedAtLaunch)
-	}
+	return groups
 }
 
 func printVars(w io.Writer, vars []envsync.Var) {
 	for _, v := range vars {
-		fmt.Fprintf(w, "  %s  (%s)\n", envsync.Show(v), v.Origin)
+		fmt.Fprintf(w, "  %s\n", envsync.Explain(v))
 	}
 }

@@ -17,9 +17,20 @@ type environment struct {
 }
 
 // environment builds what the Job and its Apps ask for, and the account of it. It refuses,
-// before any connection, what no exec could take. What the only App asks for is in
-// the job map.
+// before any connection, what no exec could take and what NCCL would take for something
+// else.
 func (j Job) environment() (environment, []envsync.Note, error) {
+	env, notes, err := j.build()
+	if err != nil {
+		return env, notes, err
+	}
+	warnings, err := envsync.Judge(j.lint(env), j.EnvStrict)
+	return env, append(notes, warnings...), err
+}
+
+// build is environment without a look at what NCCL makes of it. What the only App asks
+// for is in the job map.
+func (j Job) build() (environment, []envsync.Note, error) {
 	policy := j.Env
 	policy.Set = slices.Concat(j.terminalKind(), policy.Set)
 	if len(j.Apps) == 1 {

@@ -98,6 +98,9 @@ func fullReport(err error, o options) report {
 		}
 		return r
 	}
+	if e, ok := errors.AsType[*envsync.LintError](err); ok {
+		return lintReport(e)
+	}
 	if e, ok := errors.AsType[*output.PatternError](err); ok {
 		return report{[]string{"--output-dir " + e.Text}, []string{e.Hint}}
 	}
@@ -122,6 +125,27 @@ func fullReport(err error, o options) report {
 
 // maxDifferences bounds the variables of which a report tells the values.
 const maxDifferences = 16
+
+// lintReport lists settings that NCCL would take for something else. Each hint names its
+// variable where there are several.
+func lintReport(e *envsync.LintError) report {
+	var r report
+	for i, f := range e.Findings {
+		if i == maxDifferences {
+			r.linef("and %d more", len(e.Findings)-i)
+			break
+		}
+		r.linef("%v", f)
+		switch {
+		case f.Hint == "":
+		case len(e.Findings) == 1:
+			r.hintf("%s", f.Hint)
+		default:
+			r.hintf("%s: %s", strings.TrimSuffix(envsync.Show(envsync.Var{Name: f.Var.Name}), "="), f.Hint)
+		}
+	}
+	return r
+}
 
 // settingsReport lists what hosts do not agree on.
 func settingsReport(e *launcher.SettingsError) report {

@@ -116,6 +116,7 @@ func isUsage(err error) bool {
 	return is(errors.AsType[*usageError](err)) ||
 		is(errors.AsType[*hostfile.SyntaxError](err)) ||
 		is(errors.AsType[*envsync.SettingError](err)) ||
+		is(errors.AsType[*envsync.LintError](err)) ||
 		is(errors.AsType[*envsync.SizeError](err)) ||
 		is(errors.AsType[*launcher.SlotsError](err)) ||
 		is(errors.AsType[*launcher.CountError](err)) ||

@@ -74,6 +74,7 @@ type options struct {
 
 	configFile string // "none": none at all
 	showConfig bool
+	showEnv    bool
 	config     config
 	said       map[string][]use // by the name of the flag: what counts for it
 
@@ -297,8 +298,9 @@ func (o *options) environmentFlags() group {
 		},
 		{
 			words: "--env-strict", value: yes(&o.envStrict), key: "env-strict",
-			text: `End the job where gorun would only warn of settings and libraries of NCCL, and of its
-				plugins, that differ between hosts or ranks.`,
+			text: `End the job where gorun would only warn of settings that NCCL may not take for what is
+				meant, and of settings and libraries of NCCL, and of its plugins, that differ between
+				hosts or ranks.`,
 		},
 		{
 			words: "--backend", arg: "NAME", value: value(&o.backend, backendName), complete: "cpu", key: "backend",
@@ -412,6 +414,14 @@ func (o *options) diagnosisFlags() group {
 			words: "--show-config", value: yes(&o.showConfig),
 			text: `Print the configuration, each value with its origin, and connect to nobody. Values of
 				variables that look secret are hidden.`,
+		},
+		{
+			words: "--show-env", value: yes(&o.showEnv),
+			text: `Print the variables that ranks get, by program and by host, and connect to nobody:
+				the value, its origin, among which ranks it must be equal, and of NCCL's variables what
+				they are about, since which version there are such, and what is wrong with them; see
+				ENVIRONMENT. No program and no slots are needed. Values of variables that look
+				secret are hidden.`,
 		},
 		{
 			words: "--dry-run", value: yes(&o.dryRun),

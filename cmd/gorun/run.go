@@ -74,8 +74,11 @@ func (c *command) launch(ctx context.Context, args []string) int {
 	switch {
 	case o.showConfig:
 		return c.show(o.showConfiguration())
+	case o.showEnv:
+		return c.print(o, launcher.ShowEnv)
 	case o.dryRun:
-		return c.dryRun(o)
+		cores, gpus := agent.Capacity()
+		return c.print(o, func(w io.Writer, job launcher.Job) error { return launcher.DryRun(w, job, cores, gpus) })
 	}
 	if err := checkResult(o.result); err != nil {
 		return c.fail(err, o)
@@ -95,13 +98,12 @@ func (c *command) show(text string) int {
 	return 0
 }
 
-// dryRun shows what a job would do.
-func (c *command) dryRun(o options) int {
+// print shows what write says of a job that is not run.
+func (c *command) print(o options, write func(io.Writer, launcher.Job) error) int {
 	var text strings.Builder
 	job, err := c.newJob(o)
 	if err == nil {
-		cores, gpus := agent.Capacity()
-		err = launcher.DryRun(&text, job, cores, gpus)
+		err = write(&text, job)
 	}
 	if err != nil {
 		return c.fail(err, o)

@@ -117,6 +117,9 @@ func (o *options) checkProgram() error {
 	if len(o.program) == 0 && len(o.more) > 0 {
 		return &usageError{`no program before ":"`, []string{"each program comes after its flags: gorun -np 1 ./a : -np 3 ./b"}}
 	}
+	if len(o.program) == 0 && o.showEnv {
+		return nil
+	}
 	if len(o.program) == 0 {
 		return &usageError{"no program given", []string{"the program comes after the flags: gorun -np 4 ./app", seeHelp}}
 	}
@@ -186,6 +189,8 @@ func (o *options) checkPairs() error {
 		return &usageError{"--result and --dry-run exclude each other", []string{"a dry run has no result"}}
 	case o.dryRun && o.events != "":
 		return &usageError{"--events and --dry-run exclude each other", []string{"nothing happens in a dry run"}}
+	case o.showEnv && (o.dryRun || o.result != "" || o.events != ""):
+		return &usageError{"--show-env excludes --dry-run, --result and --events", []string{"it prints variables, and nothing happens"}}
 	case o.result != "" && o.result == o.events:
 		return &usageError{"--result and --events write the same file", nil}
 	}

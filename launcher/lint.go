@@ -1,0 +1,122 @@
+package launcher
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gorun/envsync"
+	"gorun/launcher/wire"
+)
+
+// lint is what envsync.Lint finds in the ranks' variables, and what only the number of
+// hosts tells. Each finding comes once, however many ranks it is about.
+func (j Job) lint(env environment) []envsync.Finding {
+	var all []envsync.Finding
+	looked, told := map[string]bool{}, map[string]bool{}
+	add := func(found []envsync.Finding) {
+		for _, f := range found {
+			if text := f.String(); !told[text] {
+				told[text] = true
+				all = append(all, f)
+			}
+		}
+	}
+	add(j.lintHosts(env))
+	for i := range env.apps {
+		add(envsync.Lint(slices.Concat(env.job, env.apps[i])))
+	}
+	for _, host := range slices.Sorted(maps.Keys(env.hosts)) {
+		vars := env.hosts[host]
+		key := fmt.Sprintf("%q", vars)
+		if len(vars) == 0 || looked[key] {
+			continue
+		}
+		looked[key] = true
+		for i := range env.apps {
+			add(envsync.Lint(slices.Concat(env.job, vars, env.apps[i])))
+		}
+	}
+	return all
+}
+
+// lintHosts finds what is wrong for several hosts and right for one.
+func (j Job) lintHosts(env environment) []envsync.Finding {
+	if len(j.Hosts) < 2 {
+		return nil
+	}
+	var found []envsync.Finding
+	for _, v := range slices.Concat(append(env.apps, env.job)...) {
+		switch {
+		case v.Name == "NCCL_HOSTID" && !everywhere(env.hosts, j, v.Name):
+			found = append(found, envsync.Finding{Var: v, Msg: "all hosts get the same, and NCCL takes them for one host", Hint: "leave it unset, or give each host its own in a [[host]]"})
+		case v.Name == "NCCL_SOCKET_IFNAME" && (v.Value == "lo" || v.Value == "=lo") && !everywhere(env.hosts, j, v.Name):
+			found = append(found, envsync.Finding{Var: v, Msg: "by the loopback interface no host reaches another"})
+		}
+	}
+	return found
+}
+
+// everywhere reports whether each host has name for itself.
+func everywhere(hosts map[string][]envsync.Var, j Job, name string) bool {
+	for _, h := range j.Hosts {
+		if lookup(hosts[h.Name], name) == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// prefixNotes warns of hosts on which a name in NCCL_SOCKET_IFNAME is that of an
+// interface and the beginning of others' names, too: NCCL may then take one that nobody
+// has meant.
+func prefixNotes(peers []peer, layout Layout, spec string) []string {
+	var texts []string
+	hosts := map[string][]string{} // by text
+	for i, p := range peers {
+		if layout.Count[i] == 0 || p.hello == nil {
+			continue
+		}
+		value := spec
+		if p.ifname != "" {
+			value = p.ifname
+		}
+		text := alsoMatched(p.hello.Interfaces, value)
+		if text == "" {
+			continue
+		}
+		if hosts[text] == nil {
+			texts = append(texts, text)
+		}
+		hosts[text] = append(hosts[text], p.name)
+	}
+	for i, text := range texts {
+		texts[i] = someOf(hosts[text]) + ": " + text
+	}
+	return texts
+}
+
+// alsoMatched says which interface of NCCL_SOCKET_IFNAME=spec is a prefix of others; "" if none.
+func alsoMatched(ifaces []wire.Interface, spec string) string {
+	f := parseIfnames(spec)
+	if f.exact || f.exclude {
+		return ""
+	}
+	for _, name := range f.names {
+		var others []string
+		there := false
+		for _, i := range ifaces {
+			switch {
+			case i.Name == name:
+				there = true
+			case strings.HasPrefix(i.Name, name) && !slices.Contains(f.names, i.Name):
+				others = append(others, i.Name)
+			}
+		}
+		if there && others != nil {
+			return fmt.Sprintf("NCCL_SOCKET_IFNAME=%s means %s, too, as names are prefixes; write NCCL_SOCKET_IFNAME==%s", spec, strings.Join(others, ", "), spec)
+		}
+	}
+	return ""
+}
