@@ -209,7 +209,7 @@ func (j *testJob) link(rank int) (*link, error) {
 		return dial(j.t.Context(), j.paths[host], rank, len(j.hostOf))
 	}
 	ours, theirs := net.Pipe()
-	j.servers[host].serve(theirs)
+	j.servers[host].serve(theirs, nil)
 	return newLink(ours, rank, len(j.hostOf))
 }
 

@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"bufio"
 	"container/list"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ const (
 
 	answerCost   = 256         // of an answer's line, roughly, in that sum
 	lastAnswer   = time.Second // for a client to take its last answers when it must go
+	lastBytes    = 1 << 20     // that a client may still send then
 	largestReuse = 128 << 10   // bytes of a write buffer that is kept
 )
 
@@ -23,7 +25,7 @@ type peer struct {
 	conn     net.Conn
 	in       *bufio.Reader
 	session  session       // guarded by the Server's mu, but for epoch in the reader
-	stranger *list.Element // guarded by the Server's mu; nil after hello
+	stranger *list.Element // guarded by the Server's mu; nil after hello, but for one that was refused
 
 	mu     sync.Mutex
 	change sync.Cond // queue, waiting or closed changed
@@ -70,6 +72,17 @@ func (p *peer) finish() {
 	defer p.mu.Unlock()
 	p.closed = true
 	p.change.Broadcast()
+}
+
+// drain reads what a client that was refused still sends, without end for a moment at
+// most. Were its connection closed with bytes unread, it would see that fail while it
+// writes, or in the place of its answer.
+func (p *peer) drain() {
+	p.conn.SetReadDeadline(time.Now().Add(lastAnswer))
+	if c, ok := p.conn.(*net.UnixConn); ok {
+		c.CloseWrite()
+	}
+	io.CopyN(io.Discard, p.in, lastBytes)
 }
 
 // take returns all that is queued, waiting for something; nothing at the end.

@@ -54,7 +54,7 @@ func newLargeJob(tb testing.TB, hosts, each int) *largeJob {
 		j.ends = append(j.ends, func() { head.Close(); agent.Close(); up.Close(); senders[host].Close() })
 		for _, rank := range ranks {
 			ours, theirs := net.Pipe()
-			s.serve(theirs)
+			s.serve(theirs, nil)
 			l, err := newLink(ours, rank, hosts*each)
 			if err != nil {
 				tb.Fatal(err)

@@ -36,7 +36,8 @@ type ServerConfig struct {
 //
 // What a client can do to it is bounded: a rank has at most 64 connections and 1024
 // requests waiting; connections that have not said hello are closed after 5 seconds,
-// or earlier, oldest first, when there are too many.
+// those that were refused after a second, and either earlier, oldest first, when there
+// are too many.
 type Server struct {
 	uid      int
 	listener *net.UnixListener
@@ -216,18 +217,14 @@ func (s *Server) pause(d time.Duration) bool {
 func (s *Server) admit(conn *net.UnixConn) {
 	uid, err := peerUID(conn)
 	if err == nil && uid == s.uid {
-		s.serve(conn)
+		s.serve(conn, nil)
 		return
 	}
-	// A new socket's buffer takes a line, so this does not wait.
-	conn.SetWriteDeadline(time.Now().Add(acceptPause))
-	conn.Write(refusal(0, invalid("this store serves user %d; you are user %d", s.uid, uid)).Append(nil))
-	conn.Close()
+	s.serve(conn, invalid("this store serves user %d; you are user %d", s.uid, uid))
 }
 
-// serve starts the goroutines of a connection. When too many have not said hello,
-// the oldest of them must go: they cost memory, and who is honest says it at once.
-func (s *Server) serve(conn net.Conn) {
+// serve starts the goroutines of a connection; why is why it is refused, or nil.
+func (s *Server) serve(conn net.Conn, why *Error) {
 	p := newPeer(conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,44 +232,57 @@ func (s *Server) serve(conn net.Conn) {
 		conn.Close()
 		return
 	}
-	if s.strangers.Len() >= s.most {
-		s.strangers.Remove(s.strangers.Front()).(*peer).conn.Close()
-	}
-	p.stranger = s.strangers.PushBack(p)
+	s.unknown(p)
 	s.peers[p] = struct{}{}
-	s.running.Go(func() { s.run(p) })
+	s.running.Go(func() { s.run(p, why) })
 }
 
-// run reads p's requests until it leaves.
-func (s *Server) run(p *peer) {
+// run reads p's requests until it leaves or is refused.
+func (s *Server) run(p *peer, why *Error) {
 	var writer sync.WaitGroup
 	writer.Go(p.write)
-	s.read(p)
+	if why != nil {
+		p.answer(refusal(0, why))
+	}
+	refused := why != nil || s.read(p)
 	s.mu.Lock()
 	if !s.closed {
 		s.hub.leave(s.nowLocked(), &p.session)
 		s.poke()
 	}
-	s.known(p)
-	delete(s.peers, p)
+	if refused {
+		s.unknown(p)
+	}
 	s.mu.Unlock()
 	p.finish()
 	writer.Wait()
+	if refused {
+		p.drain()
+	}
+	s.mu.Lock()
+	s.known(p)
+	delete(s.peers, p)
+	s.mu.Unlock()
 	p.conn.Close()
 }
 
-func (s *Server) read(p *peer) {
+// read serves p until it leaves or says nothing, or until what it sends is refused.
+func (s *Server) read(p *peer) (refused bool) {
 	p.conn.SetReadDeadline(time.Now().Add(helloTimeout))
 	for p.room() {
 		r, err := readRequest(p.in, p.session.epoch)
 		if e, ok := errors.AsType[*Error](err); ok {
 			p.answer(refusal(r.ID, e))
-			return
+			return true
 		}
-		if err != nil || !s.handle(p, r) {
-			return
+		if err != nil {
+			return false
+		}
+		if !s.handle(p, r) {
+			return true
 		}
 	}
+	return false
 }
 
 func (s *Server) handle(p *peer, r Request) bool {
@@ -289,6 +299,19 @@ func (s *Server) handle(p *peer, r Request) bool {
 		s.poke()
 	}
 	return true
+}
+
+// unknown puts p among the strangers: those that have not said hello, and those that
+// are on their way out; s.mu is held. When there are too many, the oldest must go: they
+// cost memory, and who is honest says hello, or reads its last answer, at once.
+func (s *Server) unknown(p *peer) {
+	if p.stranger != nil {
+		return
+	}
+	if s.strangers.Len() >= s.most {
+		s.strangers.Remove(s.strangers.Front()).(*peer).conn.Close()
+	}
+	p.stranger = s.strangers.PushBack(p)
 }
 
 // known takes p out of the strangers; s.mu is held.

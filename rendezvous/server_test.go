@@ -172,6 +172,67 @@ func TestServerClosesAfterGarbage(t *testing.T) {
 	}
 }
 
+// A client that is refused can send all it has, and then read why, and then the end.
+func TestServerAnswersBeforeItCloses(t *testing.T) {
+	j := newTestJob(t, 1)
+	for _, row := range []struct {
+		name, text string
+		want       string // text of the last answer
+	}{
+		{"large-value", helloLine + `{"op":"put","key":"k","len":65537}` + "\n" + strings.Repeat("v", 65537), "a value of 65537 bytes"},
+		{"long-line", helloLine + strings.Repeat("x", 100_000), "a line of more than 4096 bytes"},
+		{"no-hello", strings.Repeat(`{"op":"get","key":"k"}`+"\n", 1000), "before hello"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			for range 50 {
+				conn := j.raw(0)
+				if _, err := io.WriteString(conn, row.text); err != nil {
+					t.Fatalf("write: %v", err)
+				}
+				if all, err := io.ReadAll(conn); err != nil || !bytes.Contains(all, []byte(row.want)) {
+					t.Fatalf("got %q, %v; want %q and the end", all, err, row.want)
+				}
+				conn.Close()
+			}
+		})
+	}
+	eventually(t, "all are forgotten", func() bool { return j.peers(0) == 0 })
+}
+
+// One that was refused and does not leave has a second, and sends in vain.
+func TestServerRefusedStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(ServerConfig{Secret: testSecret[:], Ranks: []int{0}, Send: func(Request) {}})
+		defer s.shut()
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		s.serve(theirs, nil)
+		io.WriteString(ours, helloLine+"garbage\n")
+		in := bufio.NewReader(ours)
+		readReply(in)
+		if r, err := readReply(in); err != nil || r.Code != CodeInvalid {
+			t.Fatalf("got %+v, %v; want a refusal", r, err)
+		}
+		begin := time.Now()
+		n, err := io.Copy(ours, neverEnding{100 * time.Millisecond})
+		if took := time.Since(begin); err == nil || n < 500 || took > lastAnswer+100*time.Millisecond {
+			t.Errorf("wrote %d bytes in %v, %v; want an error after a second", n, took, err)
+		}
+		synctest.Wait()
+		if len(s.peers) != 0 || s.strangers.Len() != 0 {
+			t.Errorf("%d connections, %d strangers are left", len(s.peers), s.strangers.Len())
+		}
+	})
+}
+
+// neverEnding is a hundred bytes now and then.
+type neverEnding struct{ pause time.Duration }
+
+func (e neverEnding) Read(p []byte) (int, error) {
+	time.Sleep(e.pause)
+	return min(len(p), 100), nil
+}
+
 // Any bytes at all, cut anywhere, must leave the Server as it was.
 func TestServerHalfRequests(t *testing.T) {
 	j := newTestJob(t, 2)
@@ -197,7 +258,7 @@ func TestServerSilence(t *testing.T) {
 		for _, text := range []string{"", `{"op":"hel`} {
 			ours, theirs := net.Pipe()
 			defer ours.Close()
-			s.serve(theirs)
+			s.serve(theirs, nil)
 			if text != "" {
 				ours.Write([]byte(text))
 			}
@@ -212,7 +273,7 @@ func TestServerSilence(t *testing.T) {
 
 		ours, theirs := net.Pipe()
 		defer ours.Close()
-		s.serve(theirs)
+		s.serve(theirs, nil)
 		ours.Write([]byte(helloLine))
 		in := bufio.NewReader(ours)
 		if r, err := readReply(in); err != nil || len(r.Value) != SecretLen {
@@ -240,7 +301,7 @@ func TestServerReportsInTime(t *testing.T) {
 		enter := func(rank int) {
 			ours, theirs := net.Pipe()
 			t.Cleanup(func() { ours.Close() })
-			s.serve(theirs)
+			s.serve(theirs, nil)
 			fmt.Fprintf(ours, `{"op":"hello","rank":%d}`+"\n", rank)
 			readReply(bufio.NewReader(ours))
 			io.WriteString(ours, `{"op":"barrier","key":"b","timeout_ms":10000}`+"\n")
