@@ -56,7 +56,8 @@ func soakLaunches(t *testing.T) int {
 }
 
 // Many jobs in a row end as they should, and leave nothing on any host: no
-// process, no file, no descriptor of the server's.
+// process, no file, no descriptor of the server's. Goroutines cannot be seen from here:
+// that none is left is what the tests of package launcher end with.
 func TestSlowSoak(t *testing.T) {
 	launches := soakLaunches(t)
 	nodes := hosts(t, 8)

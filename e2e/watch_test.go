@@ -28,6 +28,17 @@ func watching(t *testing.T, j *job, n int) {
 	})
 }
 
+// interrupt ends a job that goes on, and that has not spoken of what the word says.
+func interrupt(t *testing.T, j *job, word string) {
+	t.Helper()
+	j.signal(syscall.SIGINT)
+	e := j.wait(15 * time.Second)
+	e.want(t, 130)
+	if strings.Contains(e.stderr, word) {
+		t.Errorf("stderr has %q:\n%s", word, e.stderr)
+	}
+}
+
 // A host vanishes while its connection looks alive. The others tell, long before
 // --lost-after. Strangers at their ports do not matter.
 func TestHostVanishes(t *testing.T) {
@@ -98,12 +109,7 @@ func TestNoGossip(t *testing.T) {
 	if port := gossipPort(t, nodes[0]); port != 0 {
 		t.Errorf("port %d is open", port)
 	}
-	j.signal(syscall.SIGINT)
-	e := j.wait(15 * time.Second)
-	e.want(t, 130)
-	if strings.Contains(e.stderr, "watch") {
-		t.Errorf("stderr speaks of a watch:\n%s", e.stderr)
-	}
+	interrupt(t, j, "watch")
 }
 
 // A firewall between hosts costs a warning, and not the job.
@@ -161,12 +167,7 @@ func TestSlowStoppedAgents(t *testing.T) {
 	// While gorun is stopped nobody is missed, nor after that.
 	suspended(t, j, 8*time.Second)
 	time.Sleep(6 * time.Second)
-	j.signal(syscall.SIGINT)
-	e := j.wait(15 * time.Second)
-	e.want(t, 130)
-	if strings.Contains(e.stderr, "lost") {
-		t.Errorf("something was lost:\n%s", e.stderr)
-	}
+	interrupt(t, j, "lost")
 }
 
 // Hosts that are cut off from the others for longer than the silence that a job may have
@@ -187,10 +188,5 @@ func TestSlowHostsMeetAgain(t *testing.T) {
 	time.Sleep(8 * time.Second)
 	testbed(t, "mend", nodes[1])
 	within(t, 40*time.Second, "they can again", said(nodes[1]+": the other hosts reach it again"))
-	j.signal(syscall.SIGINT)
-	e := j.wait(15 * time.Second)
-	e.want(t, 130)
-	if strings.Contains(e.stderr, "lost") {
-		t.Errorf("something was lost:\n%s", e.stderr)
-	}
+	interrupt(t, j, "lost")
 }
