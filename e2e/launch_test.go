@@ -382,3 +382,37 @@ func TestRanges(t *testing.T) {
 		}
 	}
 }
+
+// What a job uses of the caches stays, also when the host that is cleaned is another one
+// with the same home.
+func TestCleanWhileRunning(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	idle, busy := nodes[0], nodes[1]
+	list := func(i int) string { return hostfile(t, nodes[i:], "slots=1 user=ash") } // in whose home no other test is
+	clean := func(want ...string) {
+		t.Helper()
+		_, home := newHome(t)
+		gorun(t, []string{"clean", "-hostfile", list(0)}, home).want(t, 0, append(want, "localhost: nothing to remove\n")...)
+	}
+	dir := headDir(t)
+	fill(t, onHost(t, "node0", dir), map[string]string{"data": "sent"})
+	j := start(t, sh([]string{"-hostfile", list(1), "--preload", "data", "-wdir", "/"},
+		`echo up; until [ -e /tmp/go ]; do sleep 0.1; done; $GORUN_EXE store put k v && cat $GORUN_FILES/data`), from(dir))
+	within(t, 30*time.Second, "a running rank", func() bool { return strings.Contains(j.out.String(), "up\n") })
+	clean(
+		idle+": nothing to remove; kept 1 file: a job runs there; kept 1 version of gorun: a job on another host runs it\n",
+		busy+": nothing to remove; kept 1 version of gorun and 1 file: a job runs there\n",
+	)
+	write(t, onHost(t, busy, "/tmp"), "go", "")
+	defer os.Remove(onHost(t, busy, "/tmp/go"))
+	e := j.wait(30 * time.Second)
+	e.want(t, 0)
+	if !strings.HasSuffix(e.stdout, "sent") {
+		t.Errorf("got %q; want the rank to have used its file and gorun", e.stdout)
+	}
+	clean(": removed 1 version of gorun and 1 file\n")
+	if left := files(t, busy, "/home/ash/.cache"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
@@ -19,7 +18,8 @@ import (
 	"gorun/launcher/transport"
 )
 
-// clean removes gorun's cached program here and on the hosts that args name.
+// clean removes gorun's cached program here and on the hosts that args name, where no job
+// uses it.
 func (c *command) clean(ctx context.Context, args []string) int {
 	o, err := c.parseClean(args)
 	switch {
@@ -64,8 +64,11 @@ func (c *command) cleaned(err error, o options) int {
 	return c.fail(err, o)
 }
 
-// cleanHosts removes gorun's cached program from the hosts. Its error is a
-// *launcher.HostsError if some could not be reached.
+// cleanHosts removes gorun's cached program from the hosts, and says what it did. Its error
+// is a *launcher.HostsError if some could not be reached.
+//
+// All hosts are looked at before anything is removed: they may share a home directory,
+// and what is run from there is seen only on the host that runs it.
 func (c *command) cleanHosts(ctx context.Context, o options, hosts []hostfile.Host) error {
 	tty := openTerminal()
 	defer tty.close()
@@ -79,29 +82,107 @@ func (c *command) cleanHosts(ctx context.Context, o options, hosts []hostfile.Ho
 		return err
 	}
 	defer d.Close()
-	var mu sync.Mutex
-	failed := &launcher.HostsError{Good: len(hosts)}
-	var g errgroup.Group
-	g.SetLimit(o.fanout)
-	for _, h := range hosts {
-		g.Go(func() error {
-			if err := d.Clean(ctx, h); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed.Hosts = append(failed.Hosts, launcher.HostFailure{Host: h.Name, Err: err})
-				failed.Good--
-			}
-			return nil
-		})
+	w := cleaning{hosts: hosts, errs: make([]error, len(hosts)), fanout: o.fanout}
+	inUse := make([][]uint64, len(hosts))
+	if len(hosts) > 1 {
+		w.each(func(i int) (err error) { inUse[i], err = d.InUse(ctx, hosts[i]); return err })
 	}
-	g.Wait()
+	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(inUse...))))
+	cleaned := make([]transport.Cleaned, len(hosts))
+	w.each(func(i int) (err error) { cleaned[i], err = d.Clean(ctx, hosts[i], all); return err })
 	for _, w := range d.Warnings() {
 		c.console.warn(w)
 	}
-	if len(failed.Hosts) == 0 {
+	var r report
+	for _, g := range w.groups(cleaned) {
+		r.linef("%s: %s", hostfile.Fold(g.hosts), g.text)
+	}
+	c.console.print(r)
+	return w.failure()
+}
+
+// cleaning is what is done on hosts at a time.
+type cleaning struct {
+	hosts  []hostfile.Host
+	errs   []error // by host; where there is one, nothing more is done
+	fanout int
+}
+
+// each does something on every host that has not failed.
+func (w *cleaning) each(do func(host int) error) {
+	var g errgroup.Group
+	g.SetLimit(w.fanout)
+	for i := range w.hosts {
+		if w.errs[i] == nil {
+			g.Go(func() error { w.errs[i] = do(i); return nil })
+		}
+	}
+	g.Wait()
+}
+
+// failure is the error of the hosts that failed, if there are any.
+func (w *cleaning) failure() error {
+	e := &launcher.HostsError{}
+	for i, err := range w.errs {
+		if err != nil {
+			e.Hosts = append(e.Hosts, launcher.HostFailure{Host: w.hosts[i].Name, Err: err})
+		}
+	}
+	if e.Good = len(w.hosts) - len(e.Hosts); len(e.Hosts) == 0 {
 		return nil
 	}
-	return failed
+	return e
+}
+
+// cleanGroup is hosts of which the same is to be said.
+type cleanGroup struct {
+	text  string
+	hosts []string
+}
+
+// groups folds what was done, in the order of the hosts.
+func (w *cleaning) groups(cleaned []transport.Cleaned) []cleanGroup {
+	var out []cleanGroup
+	for i, h := range w.hosts {
+		if w.errs[i] != nil {
+			continue
+		}
+		text := cleanText(cleaned[i])
+		at := slices.IndexFunc(out, func(g cleanGroup) bool { return g.text == text })
+		if at < 0 {
+			at, out = len(out), append(out, cleanGroup{text: text})
+		}
+		out[at].hosts = append(out[at].hosts, h.Name)
+	}
+	return out
+}
+
+// cleanText says what was removed from a host, and what was not.
+func cleanText(c transport.Cleaned) string {
+	removed := "nothing to remove"
+	if what := cachedText(c.Programs, c.Files); what != "" {
+		removed = "removed " + what
+	}
+	parts := []string{removed}
+	if what := cachedText(c.Running, c.Used); what != "" {
+		parts = append(parts, "kept "+what+": a job runs there")
+	}
+	if what := cachedText(c.Elsewhere, 0); what != "" {
+		parts = append(parts, "kept "+what+": a job on another host runs it")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// cachedText counts what is in the caches.
+func cachedText(programs, files int) string {
+	var parts []string
+	if programs > 0 {
+		parts = append(parts, plural(programs, "version")+" of gorun")
+	}
+	if files > 0 {
+		parts = append(parts, plural(files, "file"))
+	}
+	return strings.Join(parts, " and ")
 }
 
 // cleans reports whether gorun clean takes the flag of that name.

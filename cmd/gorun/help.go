@@ -21,9 +21,10 @@ Usage: gorun clean [-hostfile FILE] [-H LIST] [--exclude LIST]
   gorun clean -hostfile hosts     this machine and every host of the file
 
 It also takes --connect-timeout, --fanout, --accept-new-host-keys, --ssh-port,
---ssh-config, --rsh, --config and -v, as gorun itself does. Not while a job runs
-there: its ranks could no longer use $GORUN_EXE, and if its agent were killed,
-gorun could not clean up after it.
+--ssh-config, --rsh, --config and -v, as gorun itself does. It says what it has
+removed, and what it has kept as a job uses it. Where hosts share a home, name
+all that jobs run on: what runs is seen only on the host that runs it. Files are
+also kept for a day after a job whose host went down.
 `
 
 // version is set by the linker for a release: -ldflags "-X main.version=v1.2.3".

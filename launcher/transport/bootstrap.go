@@ -94,17 +94,3 @@ func (p place) command(d *Dialer, args []string) (string, error) {
 	}
 	return shCommand(`exec "` + exe + `" ` + strings.Join(args, " ")), nil
 }
-
-// cleanScript removes what the caches hold, of gorun and of files that were sent for
-// ranks, and the caches if they are then empty. Jobs that run keep their files.
-const cleanScript = `test -n "$HOME" && cd "$HOME/.cache" 2> /dev/null || exit 0; rm -f gorun/gorun-* gorun/tmp.* gorun-files/blob-* || exit 1; ` +
-	`rmdir gorun gorun-files 2> /dev/null; exit 0`
-
-func (a *attempt) cleanRemote(conn conn) error {
-	defer conn.close()
-	out, err := runOn(a.ctx, conn, shCommand(cleanScript))
-	if err != nil && len(out) > 0 {
-		err = fmt.Errorf("%w: %s", err, cleanLine(string(out), 300))
-	}
-	return err
-}

@@ -7,11 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -112,7 +109,11 @@ func (l *localLink) Close() error {
 }
 
 func (l *localLink) Run(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, lasting(l.self), args...)
+	return runHere(ctx, exec.CommandContext(ctx, lasting(l.self), args...))
+}
+
+// runHere runs a command on this machine, as runOn does elsewhere.
+func runHere(ctx context.Context, cmd *exec.Cmd) ([]byte, error) {
 	out := &tail{limit: runOutput}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -141,26 +142,3 @@ func (l *localLink) Stderr() string { return l.stderr.String() }
 func (l *localLink) Timeline() []Phase { return l.phases }
 
 func (l *localLink) Wait(ctx context.Context) error { return l.wait(ctx) }
-
-// cleanLocal does on this machine what cleanScript does elsewhere.
-func cleanLocal(home string) error {
-	return errors.Join(
-		removeNamed(filepath.Join(home, ".cache", "gorun"), "gorun-", "tmp."),
-		removeNamed(filepath.Join(home, ".cache", "gorun-files"), "blob-"),
-	)
-}
-
-// removeNamed removes the files whose names begin so, and dir if it is then empty.
-func removeNamed(dir string, prefixes ...string) error {
-	var errs []error
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(e.Name(), p) }) {
-			errs = append(errs, os.Remove(filepath.Join(dir, e.Name())))
-		}
-	}
-	if err := os.Remove(dir); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}

@@ -162,19 +162,3 @@ func TestDialNeeds(t *testing.T) {
 		d.Close()
 	}
 }
-
-func TestCleanLocal(t *testing.T) {
-	d := fakeDialer(t, func(o *Options) { o.Home = filepath.Join(o.Home, "a[b") })
-	dir := cacheOf(d.opts.Home)
-	os.MkdirAll(dir, 0o700)
-	write(t, filepath.Join(dir, "gorun-x"), "", 0o700)
-	write(t, filepath.Join(dir, "tmp.x"), "", 0o700)
-	for range 2 {
-		if err := d.Clean(t.Context(), hostfile.Host{Name: "localhost"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v; want no cache", err)
-	}
-}

@@ -95,8 +95,8 @@ func TestRsh(t *testing.T) {
 			if got := strings.Contains(log.String(), `"a banner\nand more"`) && strings.Contains(log.String(), "warning"); got != (tt.name == "docker") {
 				t.Errorf("the log tells of a banner: %v\n%s", got, log.String())
 			}
-			if err := d.Clean(t.Context(), hostfile.Host{Name: "node1"}); err != nil {
-				t.Errorf("Clean: %v", err)
+			if got, err := d.Clean(t.Context(), hostfile.Host{Name: "node1"}, nil); err != nil || got != (Cleaned{Programs: 1}) {
+				t.Errorf("Clean: got %+v, %v; want one program removed", got, err)
 			}
 			if files, err := os.ReadDir(filepath.Join(home, ".cache", "gorun")); err == nil {
 				t.Errorf("Clean left %v", files)

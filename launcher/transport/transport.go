@@ -238,28 +238,6 @@ func (d *Dialer) Suspend(f func()) {
 	f()
 }
 
-// Clean removes gorun's cached binaries from h. It is for hosts without a job: ranks,
-// and the sweep after an agent that was killed, run the binary from there.
-func (d *Dialer) Clean(ctx context.Context, h hostfile.Host) error {
-	a, local, err := d.prepare(ctx, h)
-	if err != nil {
-		return err
-	}
-	defer a.end()
-	var conn conn
-	if !local {
-		conn, local, err = a.open()
-	}
-	switch {
-	case err != nil:
-	case local:
-		_, err = await(a.ctx, func() (struct{}, error) { return struct{}{}, cleanLocal(d.opts.Home) })
-	default:
-		err = a.cleanRemote(conn)
-	}
-	return a.fail(err)
-}
-
 // Warnings returns lines for the user about files of ssh's that cannot be read, and host
 // keys that were accepted without being known. It is complete when all Dials have returned.
 func (d *Dialer) Warnings() []string {
