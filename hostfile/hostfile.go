@@ -61,6 +61,17 @@ type Host struct {
 // Target is what to connect to: a name or an address.
 func (h Host) Target() string { return cmp.Or(h.Addr, h.Name) }
 
+// Place is where the host stands, for people: "hosts:3", or "-H item 3" in a list.
+func (h Host) Place() string {
+	switch {
+	case h.File == ListName:
+		return fmt.Sprintf("%s item %d", h.File, h.Line)
+	case h.Line > 0:
+		return fmt.Sprintf("%s:%d", h.File, h.Line)
+	}
+	return h.File
+}
+
 // SyntaxError is a mistake in a list of hosts. All functions that read one return it.
 type SyntaxError struct {
 	File string // the file's name, ListName, or "" from Expand

@@ -289,9 +289,9 @@ func Union(lists ...[]Host) (hosts []Host, same [][]Host, err error) {
 func (h *Host) agree(want Host) string {
 	switch {
 	case want.User != "" && h.User != "" && want.User != h.User:
-		return fmt.Sprintf("user %q here, %q in another list", want.User, h.User)
+		return fmt.Sprintf("user %q here, %q in item %d of another list", want.User, h.User, h.Line)
 	case want.Port != 0 && h.Port != 0 && want.Port != h.Port:
-		return fmt.Sprintf("port %d here, %d in another list", want.Port, h.Port)
+		return fmt.Sprintf("port %d here, %d in item %d of another list", want.Port, h.Port, h.Line)
 	}
 	h.User, h.Port = cmp.Or(h.User, want.User), cmp.Or(h.Port, want.Port)
 	return ""

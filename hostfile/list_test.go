@@ -278,7 +278,7 @@ func TestUnion(t *testing.T) {
 		t.Errorf("of nothing: got %v, %v, %v", hosts, same, err)
 	}
 	_, _, err := Union(list("me@a"), list("b,you@a"))
-	if e, ok := errors.AsType[*SyntaxError](err); !ok || e.Line != 2 || e.Msg != `user "you" here, "me" in another list` {
+	if e, ok := errors.AsType[*SyntaxError](err); !ok || e.Line != 2 || e.Msg != `user "you" here, "me" in item 1 of another list` {
 		t.Errorf("two users: got %v", err)
 	}
 	first := list("a:1")

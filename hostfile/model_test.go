@@ -117,7 +117,7 @@ func TestContradictionsInAnyOrder(t *testing.T) {
 			hosts, err := Parse("hosts", strings.NewReader(text))
 			if err == nil {
 				t.Errorf("%q: got %v; want an error", text, hosts)
-			} else if !strings.HasPrefix(err.Error(), "hosts:3:1: ") || !strings.Contains(err.Error(), "line 1") {
+			} else if !strings.HasPrefix(err.Error(), "hosts:3:1: ") || !strings.Contains(err.Error(), "hosts:1") {
 				t.Errorf("%q: got %q; want both lines in it", text, err)
 			}
 		}

@@ -86,7 +86,7 @@ func (s *set) add(e entry) *mistake {
 
 // merge adds another mention of the same host to r.
 func (r *record) merge(more *record) *mistake {
-	where := r.place(more)
+	where := r.seenFrom(more)
 	wrong := func(format string, args ...any) *mistake {
 		return &mistake{0, more.Name, fmt.Sprintf(format, args...), ""}
 	}
@@ -124,15 +124,19 @@ func (r *record) count() int {
 	return r.Slots
 }
 
-// place names where r stands, for an error about more.
-func (r *record) place(more *record) string {
+// seenFrom names where r stands, for an error about more, which may spell it differently.
+func (r *record) seenFrom(more *record) string {
+	where := r.Place()
 	switch {
 	case r.File == ListName:
-		return fmt.Sprintf("item %d", r.Line)
+		where = fmt.Sprintf("item %d", r.Line)
 	case r.Line == more.Line:
-		return "this same line"
+		where = "this same line"
 	}
-	return fmt.Sprintf("line %d", r.Line)
+	if r.Name != more.Name {
+		where += fmt.Sprintf(" as %q", clip(r.Name))
+	}
+	return where
 }
 
 // finish returns the hosts in order of their first mention. A file of names alone, some

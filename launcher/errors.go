@@ -28,9 +28,11 @@ func (e *HostsError) Error() string {
 // SlotsError: more ranks than slots.
 type SlotsError struct {
 	Need, Have int
-	Program    string // the one of several whose ranks do not fit any more; "" if there is one
+	App        int    // the program whose ranks do not fit any more
+	Program    string // its name; "" if there is but one
 	PerHost    int    // the ranks per host that were asked for; 0: none were
 	Hosts      []HostSlots
+	Ways       Ways
 }
 
 // HostSlots is one host's offer and where the number comes from.

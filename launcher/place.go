@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"cmp"
+	"errors"
 	"iter"
 	"maps"
 	"slices"
@@ -68,6 +69,15 @@ const (
 // they do not fit, a *CountError when it cannot be told how many there are, and is a
 // pure function.
 func (j Job) Place(offers []Offer) (Layout, error) {
+	l, err := j.lay(offers)
+	if e, ok := errors.AsType[*SlotsError](err); ok {
+		e.Ways = j.ways(e, offers)
+	}
+	return l, err
+}
+
+// lay is Place without the ways out of a *SlotsError.
+func (j Job) lay(offers []Offer) (Layout, error) {
 	p := placer{job: j, offers: offers, at: map[string]int{}, layout: Layout{Count: make([]int, len(offers))}}
 	for h, o := range offers {
 		p.at[o.Name] = h
@@ -257,7 +267,7 @@ func (p *placer) slotsError(i, need int, hosts, limits []int) error {
 	for k, h := range hosts {
 		limit[h] = limits[k]
 	}
-	e := &SlotsError{Need: need, PerHost: p.job.PerHost}
+	e := &SlotsError{Need: need, App: i, PerHost: p.job.PerHost}
 	if len(p.job.Apps) > 1 {
 		e.Program = p.job.Apps[i].Args[0]
 	}

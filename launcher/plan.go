@@ -29,13 +29,7 @@ func streamCredit(ranks int) int {
 // offer says what a host can take; hello is nil before it has come, and then ok is
 // false for a host that alone knows its slots.
 func offer(h hostfile.Host, hello *wire.Hello) (o Offer, ok bool) {
-	o = Offer{Name: h.Name, Slots: h.Slots, Limit: h.Slots, Max: h.MaxSlots, Origin: h.File}
-	switch {
-	case h.File == hostfile.ListName:
-		o.Origin = fmt.Sprintf("%s item %d", h.File, h.Line)
-	case h.Line > 0:
-		o.Origin = fmt.Sprintf("%s:%d", h.File, h.Line)
-	}
+	o = Offer{Name: h.Name, Slots: h.Slots, Limit: h.Slots, Max: h.MaxSlots, Origin: h.Place()}
 	if h.Slots >= 0 {
 		return o, true
 	}

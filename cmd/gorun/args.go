@@ -93,7 +93,7 @@ func (p *lineParser) flag(a arg) error {
 		if name, number, ok = p.attached(a); !ok {
 			return unknownFlag(p.words, a, p.rest)
 		}
-		a.value, a.valued = number, true
+		a.typed, a.value, a.valued = strings.TrimSuffix(a.typed, number), number, true
 	}
 	if !a.valued {
 		if a.value = p.fs.Lookup(name).NoOptDefVal; a.value == "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -309,16 +310,35 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 		r.hintf("gorun --help lists the flags")
 	case o.script(e) != "":
 		r.hintf("%s", o.script(e))
+	case missing && o.onlyHere(e) != "":
+		r.hintf("%s is on this machine; --bcast brings it to the hosts", shellQuote(envsync.Conceal(o.onlyHere(e))))
 	case missing && o.nearby(e) != "":
 		r.hintf("did you mean ./%s?", o.nearby(e))
 	case missing:
 		r.hintf("programs are looked up in the PATH of the host; a path with a slash is taken from the working directory")
 	case strings.Contains(e.Failures[0].Text, ", of Open MPI or PMIx, "):
 		r.hintf("build it with MPICH, or start it by Open MPI's mpirun; --pmi none starts it all the same")
-	case noDir && o.wdir == "":
+	case noDir && !slices.ContainsFunc(o.programs(), func(p options) bool { return cmp.Or(p.wdir, o.wdir) != "" }):
 		r.hintf("the working directory must exist on every host; -wdir DIR names another than this one")
+	case noDir:
+		r.hintf("the directory of -wdir must exist on every host; gorun makes none")
 	}
 	return r
+}
+
+// onlyHere is where a program is here that hosts do not have, or "".
+func (o *options) onlyHere(e *launcher.PrepareError) string {
+	for _, p := range o.programs() {
+		name := p.program[0]
+		path, err := exec.LookPath(name)
+		missing := func(f launcher.PrepareFailure) bool {
+			return f.Code == 127 && f.Host != "localhost" && strings.Contains(f.Text, strconv.Quote(name))
+		}
+		if err == nil && !o.bcast && slices.ContainsFunc(e.Failures, missing) {
+			return path
+		}
+	}
+	return ""
 }
 
 // script is the hint about a script that cannot be run by itself, or "".
@@ -371,86 +391,10 @@ func (o *options) nearby(e *launcher.PrepareError) string {
 	return ""
 }
 
-// slotsReport says where the slots are.
-func slotsReport(e *launcher.SlotsError, o options) report {
-	const most = 8
-	var r report
-	switch {
-	case e.Program != "":
-		r.linef("%s needs %s, its hosts have %d left", shellQuote(envsync.Conceal(e.Program)), plural(e.Need, "slot"), e.Have)
-	case e.Need == 0:
-		r.linef("the hosts offer no slots")
-	case e.PerHost > 0:
-		r.linef("%s do not fit with %d on each host", plural(e.Need, "rank"), e.PerHost)
-	default:
-		r.linef("need %s, hosts offer %d", plural(e.Need, "slot"), e.Have)
-	}
-	for i, h := range e.Hosts {
-		if i == most && len(e.Hosts) > most+1 {
-			r.linef("  and %d more hosts", len(e.Hosts)-most)
-			break
-		}
-		taken := ""
-		if h.Taken > 0 {
-			taken = fmt.Sprintf(", %d taken", h.Taken)
-		}
-		r.linef("  %s: %s%s (%s)", h.Name, plural(h.Slots, "slot"), taken, h.Origin)
-	}
-	r.hints = append(r.hints, slotsHint(e, o))
-	if o.hosts != "" && o.hostfile == "" && !strings.ContainsAny(o.hosts, ":[^") && e.Need > 0 && len(e.Hosts) <= most {
-		r.hintf("a name alone in -H is one slot; %d on each: -H %s", perHost(e), countedList(e))
-	}
-	return r
-}
-
-// perHost is how many slots each host must have for all ranks.
-func perHost(e *launcher.SlotsError) int { return (e.Need + len(e.Hosts) - 1) / len(e.Hosts) }
-
-// countedList is the list of e's hosts with enough slots for all ranks.
-func countedList(e *launcher.SlotsError) string {
-	var items []string
-	for _, h := range e.Hosts {
-		items = append(items, fmt.Sprintf("%s:%d", h.Name, perHost(e)))
-	}
-	return strings.Join(items, ",")
-}
-
-func slotsHint(e *launcher.SlotsError, o options) string {
-	usable := 0
-	for _, h := range e.Hosts {
-		usable += min(h.Slots, 1)
-	}
-	if e.Need > launcher.MaxRanks {
-		return fmt.Sprintf("a job has at most %d ranks", launcher.MaxRanks)
-	}
-	if usable == 0 { // also with --oversubscribe
-		return "write slots=N for a host, or host:N in -H"
-	}
-	var ways []string
-	counted := slices.ContainsFunc(o.programs(), func(p options) bool { return p.np > 0 })
-	if counted {
-		ways = append(ways, "add a host")
-	}
-	tooFew := e.PerHost > 0 && e.PerHost*usable < e.Need // by -ppn, whatever the slots
-	switch {
-	case tooFew && usable > 0:
-		ways = append(ways, fmt.Sprintf("raise -ppn to %d", (e.Need+usable-1)/usable))
-	case e.PerHost > 0:
-		ways = append(ways, "lower -ppn")
-	}
-	if e.Have > 0 && e.Have < e.Need && counted {
-		ways = append(ways, fmt.Sprintf("lower -np to %d", e.Have))
-	}
-	if !o.oversubscribe && !tooFew {
-		ways = append(ways, "pass --oversubscribe")
-	}
-	return either(ways)
-}
-
 // either joins ways as "a, b, or c".
 func either(ways []string) string {
-	if len(ways) == 1 {
-		return ways[0]
+	if len(ways) < 2 {
+		return strings.Join(ways, "")
 	}
 	last := len(ways) - 1
 	comma := ","

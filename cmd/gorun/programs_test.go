@@ -261,7 +261,7 @@ func TestHostsOfProgramsRefused(t *testing.T) {
 	}{
 		{"not-in-the-file", strings.Fields("-hostfile " + file + " -np 1 -H b ./x : -np 1 ./y"), `-H: item 1: "b": not in ` + file},
 		{"too-many", strings.Fields("-hostfile " + file + " -np 1 -H a:5 ./x : -np 1 ./y"), `-H: item 1: "a": 5 slots here, 4 in ` + file + ":1"},
-		{"two-users", strings.Fields("-np 1 -H me@a ./x : -np 1 -H you@a ./y"), `-H: item 1: "a": user "you" here, "me" in another list`},
+		{"two-users", strings.Fields("-np 1 -H me@a ./x : -np 1 -H you@a ./y"), `-H: item 1: "a": user "you" here, "me" in item 1 of another list`},
 		{"in-a-file", args, app + ":2: -H \"b,\" ends in \",\""},
 	}
 	for _, tt := range tests {

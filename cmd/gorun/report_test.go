@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -267,8 +269,8 @@ func TestErrors(t *testing.T) {
 			125, nil, "keys only",
 		},
 		"slots": {
-			&launcher.SlotsError{Need: 64, Have: 56, Hosts: []launcher.HostSlots{{Name: "gpu1", Slots: 28, Origin: "hosts:1"}, {Name: "gpu2", Slots: 28, Origin: "hosts:2"}}},
-			2, []string{"need 64 slots, hosts offer 56", "  gpu1: 28 slots (hosts:1)", "  gpu2: 28 slots (hosts:2)"}, "lower -np to 56, or pass --oversubscribe",
+			&launcher.SlotsError{Need: 64, Have: 56, Ways: launcher.Ways{Ranks: 56, Over: true}, Hosts: []launcher.HostSlots{{Name: "gpu1", Slots: 28, Origin: "hosts:1"}, {Name: "gpu2", Slots: 28, Origin: "hosts:2"}}},
+			2, []string{"need 64 slots, hosts offer 56", "  gpu1: 28 slots (hosts:1)", "  gpu2: 28 slots (hosts:2)"}, "lower -np to 56 or pass --oversubscribe",
 		},
 		"too-many": {
 			&launcher.SlotsError{Need: 99999, Have: 65536, Hosts: []launcher.HostSlots{{Name: "gpu1", Slots: 2, Origin: "2 cores"}}},
@@ -283,12 +285,12 @@ func TestErrors(t *testing.T) {
 			2, []string{"need 8 slots, hosts offer 0", "  a: 0 slots (-H)"}, "write slots=N for a host, or host:N in -H",
 		},
 		"per-host": {
-			&launcher.SlotsError{Need: 8, Have: 6, PerHost: 4, Hosts: []launcher.HostSlots{{Name: "a", Slots: 1, Origin: "-H"}}},
-			2, []string{"8 ranks do not fit with 4 on each host", "  a: 1 slot (-H)"}, "add a host, raise -ppn to 8, or lower -np to 6",
+			&launcher.SlotsError{Need: 8, Have: 6, PerHost: 4, Ways: launcher.Ways{Hosts: 2, PerHost: 8, Ranks: 6}, Hosts: []launcher.HostSlots{{Name: "a", Slots: 1, Origin: "-H"}}},
+			2, []string{"8 ranks do not fit with 4 on each host", "  a: 1 slot (-H)"}, "add 2 hosts, raise -ppn to 8, or lower -np to 6",
 		},
 		"per-host-slots": {
-			&launcher.SlotsError{Need: 4, Have: 2, PerHost: 4, Hosts: []launcher.HostSlots{{Name: "a", Slots: 2, Origin: "-H"}}},
-			2, []string{"4 ranks do not fit with 4 on each host", "  a: 2 slots (-H)"}, "add a host, lower -ppn, lower -np to 2, or pass --oversubscribe",
+			&launcher.SlotsError{Need: 4, Have: 2, PerHost: 4, Ways: launcher.Ways{PerHost: 2, Over: true}, Hosts: []launcher.HostSlots{{Name: "a", Slots: 2, Origin: "-H"}}},
+			2, []string{"4 ranks do not fit with 4 on each host", "  a: 2 slots (-H)"}, "lower -ppn to 2 or pass --oversubscribe",
 		},
 		"not-found": {
 			&launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: "b", Rank: 2, Code: 127, Text: "app: not found"}, {Host: "b", Rank: 3, Code: 127, Text: "app: not found"}}},
@@ -337,11 +339,31 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What nobody asked for is not to be lowered.
-func TestSlotsHintWithoutNP(t *testing.T) {
-	e := &launcher.SlotsError{Need: 4, Have: 2, PerHost: 4, Hosts: []launcher.HostSlots{{Name: "a", Slots: 2}}}
-	if got, want := slotsHint(e, options{ppn: 4}), "lower -ppn or pass --oversubscribe"; got != want {
-		t.Errorf("got %q; want %q", got, want)
+// A program that is only here can be brought to the hosts; of one in the current directory
+// that nobody finds by its bare name another spelling was meant.
+func TestHintsForMissingPrograms(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"near", "both", "bin/both", "bin/found"} {
+		os.MkdirAll(filepath.Dir(name), 0o777)
+		if err := os.WriteFile(name, []byte("#!/bin/sh\n"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", filepath.Join(os.Getenv("PWD"), "bin"))
+	tests := []struct{ host, program, want string }{
+		{"gpu1", "found", "bin/found is on this machine; --bcast"},
+		{"gpu1", "./near", "./near is on this machine; --bcast"},
+		{"gpu1", "near", "did you mean ./near?"},
+		{"gpu1", "both", "bin/both is on this machine; --bcast"},
+		{"gpu1", "nowhere", "programs are looked up in the PATH of the host"},
+		{"localhost", "found", "programs are looked up in the PATH of the host"},
+	}
+	for _, tt := range tests {
+		o := given(t, "-H", "gpu1", tt.program)
+		err := &launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: tt.host, Rank: -1, Code: 127, Text: fmt.Sprintf("program %q not found", tt.program)}}}
+		if hints := errorReport(err, o).hints; len(hints) != 1 || !strings.Contains(hints[0], tt.want) {
+			t.Errorf("%s on %s: got hints %q; want %q", tt.program, tt.host, hints, tt.want)
+		}
 	}
 }
 
