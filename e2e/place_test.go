@@ -48,6 +48,16 @@ func TestProgramMissing(t *testing.T) {
 	if strings.Contains(e.stdout, "started") {
 		t.Errorf("rank 0 was started: %q", e.stdout)
 	}
+	path := headDir(t) + "/prog"
+	fill(t, onHost(t, "node0", "/"), map[string]string{path + "*": "#!/bin/sh\necho started\n"})
+	args := []string{"-hostfile", hostfile(t, nodes, "slots=1"), path}
+	e = gorun(t, args)
+	e.want(t, 127, "  "+nodes[0]+", "+nodes[1]+": program ", path+" is on this machine; --bcast brings it to the hosts")
+	e = gorun(t, append([]string{"--bcast", "-wdir", "/tmp"}, args...))
+	e.want(t, 0)
+	if e.stdout != "started\nstarted\n" {
+		t.Errorf("got %q; want the program to run where the hint has it brought", e.stdout)
+	}
 }
 
 func TestMapping(t *testing.T) {

@@ -59,7 +59,7 @@ func TestRshUnreachable(t *testing.T) {
 		t.Errorf("stdout %q; want nothing started on the good host", e.stdout)
 	}
 	e = gorun(t, []string{"--rsh", "ssh -tt -o BatchMode=yes {host}", "-H", list, "echo", "started"})
-	e.want(t, 125, nodes[0], nodes[1], ": --rsh ssh: a terminal is on the way", "hint: drop -t/-tt", "a clean pipe")
+	e.want(t, 125, nodes[0]+", "+nodes[1]+": --rsh ssh: a terminal is on the way", "hint: drop -t/-tt", "a clean pipe")
 	testbed(t, "mute", nodes[1])
 	e = gorun(t, []string{"--rsh", systemSSH, "--connect-timeout", reachTimeout, "-H", list, "echo", "started"})
 	e.want(t, 125, nodes[1]+": --rsh ssh: it was started, but gorun's agent did not speak in "+reachTimeout)

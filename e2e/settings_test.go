@@ -135,6 +135,6 @@ func TestHostLibraries(t *testing.T) {
 	}
 	e := gorun(t, sh([]string{"-H", strings.Join(nodes, ","), "-x", "LD_LIBRARY_PATH=/tmp/lib"}, show))
 	e.want(t, 0, "warning: libnccl-net.so: build sha256-", " on "+nodes[1]+", none on "+nodes[0],
-		"warning: libnccl.so.2: version ", "version 2.19.3 (/tmp/lib/libnccl.so.2) on "+nodes[0], "version 2.30.7 (/tmp/lib/libnccl.so.2) on "+nodes[1])
+		"warning: libnccl.so.2: version 2.19.3 (/tmp/lib/libnccl.so.2) on "+nodes[0]+", version 2.30.7 (/tmp/lib/libnccl.so.2) on "+nodes[1])
 	e.wantLines(t, nodes[0], nodes[1])
 }

@@ -66,6 +66,18 @@ var behaviours = map[string]func(*fake){
 			f.finish()
 		}, f.answerAndStop)
 	},
+	"not-found-backwards": func(f *fake) {
+		f.hello()
+		f.waitPlan()
+		f.on(0, func() {
+			f.waitFor("answered")
+			time.Sleep(100 * time.Millisecond) // the other's answer is to come first
+		}, func() {})
+		f.send(wire.Message{Prepared: &wire.Prepared{Failures: []wire.Failure{{Rank: -1, Code: 127, Text: "app: not found"}}}})
+		f.mark("answered")
+		f.waitStop()
+		f.finish()
+	},
 	"not-found-and-dead": func(f *fake) {
 		f.hello()
 		f.waitPlan()

@@ -86,12 +86,22 @@ func TestPrepareFailures(t *testing.T) {
 	w.wantStates(res, "waiting, waiting")
 }
 
+// Hosts are named in the order of their list, whichever answers first.
+func TestFailuresInOrder(t *testing.T) {
+	w := newWorld(t, "not-found-backwards", 1, 1)
+	_, err := w.run()
+	e, ok := errors.AsType[*PrepareError](err)
+	if !ok || len(e.Failures) != 2 || e.Failures[0].Host != "localhost" || e.Failures[1].Host != "127.0.0.1" {
+		t.Errorf("got %+v", err)
+	}
+}
+
 // An agent knows its twin by number only.
 func TestSameMachineTwice(t *testing.T) {
 	w := newWorld(t, "same-machine", 1, 1)
 	_, err := w.run()
 	e, ok := errors.AsType[*PrepareError](err)
-	if !ok || len(e.Failures) != 1 || e.Failures[0] != (PrepareFailure{Host: "127.0.0.1", Rank: -1, Code: 125, Text: "is the same as localhost"}) {
+	if !ok || len(e.Failures) != 1 || e.Failures[0] != (PrepareFailure{Host: "127.0.0.1", Rank: -1, Code: 125, Text: "is the same as localhost (hosts:2 and hosts:1)"}) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -73,7 +75,7 @@ func (r *run) signalledLate(s os.Signal, cancel context.CancelFunc) {
 func (r *run) result() *Result {
 	m, digest := r.m, r.env.digest()
 	res := &Result{
-		JobID: r.id, Ranks: m.ranks, Killed: m.killed, Left: m.left, Kept: m.kept, Lost: r.lostTexts(), Timeout: m.timeout,
+		JobID: r.id, Ranks: m.ranks, Killed: m.killed, Left: inOrder(r.hosts, m.left, hostOf), Kept: inOrder(r.hosts, m.kept, func(k KeptDir) string { return k.Host }), Lost: r.lostTexts(), Timeout: m.timeout,
 		Signal: int(m.signal), StdoutClosed: r.pipeClosed.Load(), EnvDigest: digest.Job, EnvHost: digest.Host, Elapsed: r.now(),
 		Unfinished: r.out.Unfinished(), Hurried: !m.patient(), NoGrace: m.killing && !m.forced,
 		Picture: r.picture,
@@ -113,20 +115,38 @@ func (r *run) result() *Result {
 	return res
 }
 
+// hostOf is the host that a text "HOST: ..." is about.
+func hostOf(text string) string {
+	host, _, _ := strings.Cut(text, ": ")
+	return host
+}
+
 // failure is the error of a job that never ran.
 func (r *run) failure() error {
 	m := r.m
+	unused := inOrder(r.hosts, m.hostFailures, func(f HostFailure) string { return f.Host })
 	switch {
 	case m.planErr != nil:
 		return m.planErr
 	case len(m.prepare) > 0:
-		e := &PrepareError{Failures: m.prepare}
-		for _, h := range m.hostFailures { // those that failed while the others prepared
+		e := &PrepareError{Failures: inOrder(r.hosts, m.prepare, func(f PrepareFailure) string { return f.Host })}
+		for _, h := range unused { // those that failed while the others prepared
 			e.Failures = append(e.Failures, PrepareFailure{Host: h.Host, Rank: -1, Code: codeOurs, Text: h.Err.Error()})
 		}
 		return e
 	case len(m.hostFailures) > 0:
-		return &HostsError{Hosts: m.hostFailures, Good: len(r.hosts) - len(m.hostFailures)}
+		return &HostsError{Hosts: unused, Good: len(r.hosts) - len(unused)}
 	}
 	return nil
+}
+
+// inOrder sorts what is about hosts by the order of the hosts: it comes as they answer.
+func inOrder[T any](hosts []*host, list []T, name func(T) string) []T {
+	at := map[string]int{}
+	for i, h := range hosts {
+		at[h.spec.Name] = i
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b T) int { return at[name(a)] - at[name(b)] })
+	return list
 }

@@ -283,10 +283,10 @@ func (r *run) message(h *host, m wire.Message) {
 		r.note(m.Log.Level, h.spec.Name+": "+m.Log.Text)
 		return
 	case m.Prepared != nil:
-		r.nameTwins(m.Prepared.Failures)
+		r.nameTwins(h, m.Prepared.Failures)
 		if s := r.m.hosts[h.index].state; s == hostUp || s == hostStaged { // it tells that once
 			r.bindings.take(h.spec.Name, m.Prepared, len(r.m.ranks))
-			r.libraries.take(h.spec.Name, m.Prepared)
+			r.libraries.take(h.index, h.spec.Name, m.Prepared)
 			if err := r.libraries.strict(len(r.placed.Load().hosts)); err != nil && r.job.EnvStrict {
 				r.step(event{planErr: err})
 			}
@@ -320,11 +320,13 @@ func (r *run) message(h *host, m wire.Message) {
 	}
 }
 
-// nameTwins completes the texts of failures with the names that agents do not know.
-func (r *run) nameTwins(failures []wire.Failure) {
+// nameTwins completes the texts of h's failures with what agents do not know: the name of
+// the other host, and where the two stand.
+func (r *run) nameTwins(h *host, failures []wire.Failure) {
 	for i, f := range failures {
 		if f.Twin != nil {
-			failures[i].Text += r.hosts[r.placed.Load().hosts[*f.Twin]].spec.Name
+			other := r.hosts[r.placed.Load().hosts[*f.Twin]].spec
+			failures[i].Text += fmt.Sprintf("%s (%s and %s)", other.Name, h.spec.Place(), other.Place())
 		}
 	}
 }

@@ -18,15 +18,16 @@ type libraries struct {
 }
 
 type hostLibraries struct {
+	index int
 	name  string
 	found []wire.Library
 }
 
-// take takes over what a host has.
-func (l *libraries) take(host string, p *wire.Prepared) {
+// take takes over what a host, of that index, has. Hosts tell in any order.
+func (l *libraries) take(index int, host string, p *wire.Prepared) {
 	l.told++
 	if !p.Unlooked {
-		l.hosts = append(l.hosts, hostLibraries{host, p.Libraries})
+		l.hosts = append(l.hosts, hostLibraries{index, host, p.Libraries})
 	}
 }
 
@@ -38,6 +39,7 @@ type libraryLine struct {
 
 // lines compares the hosts. It has a line for each library that any of them has.
 func (l *libraries) lines() []libraryLine {
+	slices.SortFunc(l.hosts, func(a, b hostLibraries) int { return a.index - b.index })
 	var names []string
 	for _, h := range l.hosts {
 		for _, lib := range h.found {

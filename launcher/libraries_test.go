@@ -3,6 +3,7 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,12 +29,12 @@ func TestLibraries(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var l libraries
-			for i, host := range strings.Split(tt.hosts, ",") {
+			for i, host := range slices.Backward(strings.Split(tt.hosts, ",")) {
 				p := &wire.Prepared{Unlooked: host == "?"}
 				if f := strings.Split(host, ":"); len(f) == 3 {
 					p.Libraries = []wire.Library{{Name: f[0], Path: wire.Bytes("/" + f[0]), Version: f[1], Build: f[2]}}
 				}
-				l.take(fmt.Sprint("n", i+1), p)
+				l.take(i, fmt.Sprint("n", i+1), p)
 			}
 			var got []string
 			for _, line := range l.lines() {
