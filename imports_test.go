@@ -35,7 +35,7 @@ var rules = []rule{
 		"the head never contains the agent's code: what it knows of a host comes by wire"},
 	{"launcher/bcast", nil, "what a file is, and who passes it on, is a pure function of values"},
 	{"launcher/wire", nil, "frames and messages know nothing of ssh or processes"},
-	{"launcher/transport", []string{"./hostfile", "./launcher/wire", "golang.org/x/crypto/...", "golang.org/x/term", "golang.org/x/sys/unix", "github.com/skeema/knownhosts", "github.com/kevinburke/ssh_config"},
+	{"launcher/transport", []string{"./hostfile", "./envsync", "./launcher/wire", "golang.org/x/crypto/...", "golang.org/x/term", "golang.org/x/sys/unix", "github.com/skeema/knownhosts", "github.com/kevinburke/ssh_config"},
 		"a transport gives a byte stream (past wire's first line) and knows nothing of jobs"},
 	{"launcher/agent", []string{"./launcher/wire", "./launcher/bcast", "./envsync", "./rendezvous/...", "./preflight/facts", "./preflight/probe", "golang.org/x/sys/..."},
 		"the agent starts in milliseconds on every host, and never contains the head"},

@@ -30,6 +30,12 @@ func hostHints(failures []launcher.HostFailure) []string {
 					hints = append(hints, fmt.Sprintf("not used by gorun, though it applies to %s: %s", f.Host, u))
 				}
 			}
+			for _, d := range e.Doubts {
+				if !seen[d] {
+					seen[d] = true
+					hints = append(hints, d)
+				}
+			}
 		}
 	}
 	return hints

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +58,45 @@ func (s algorithmSpec) apply(defaults, supported []string) []string {
 	return named
 }
 
+// foreignAlgorithms are those of OpenSSH, in any version, that gorun has not got.
+const foreignAlgorithms = `
+	3des-cbc aes128-cbc aes192-cbc aes256-cbc aes192-gcm@openssh.com rijndael-cbc@lysator.liu.se blowfish-cbc cast128-cbc
+	arcfour arcfour128 arcfour256 none
+	hmac-md5 hmac-md5-96 hmac-sha1-96 hmac-ripemd160 hmac-ripemd160@openssh.com hmac-sha2-256-96 hmac-sha2-512-96
+	umac-64@openssh.com umac-128@openssh.com umac-64-etm@openssh.com umac-128-etm@openssh.com hmac-md5-etm@openssh.com
+	hmac-md5-96-etm@openssh.com hmac-sha1-etm@openssh.com hmac-sha1-96-etm@openssh.com hmac-ripemd160-etm@openssh.com
+	diffie-hellman-group1-sha1 diffie-hellman-group14-sha1 diffie-hellman-group14-sha256 diffie-hellman-group16-sha512
+	diffie-hellman-group18-sha512 diffie-hellman-group-exchange-sha1 diffie-hellman-group-exchange-sha256
+	ecdh-sha2-nistp256 ecdh-sha2-nistp384 ecdh-sha2-nistp521 curve25519-sha256 curve25519-sha256@libssh.org
+	sntrup4591761x25519-sha512@tinyssh.org sntrup761x25519-sha512 sntrup761x25519-sha512@openssh.com
+	mlkem768x25519-sha256 mlkem768nistp256-sha256 mlkem1024nistp384-sha384
+	ssh-dss ssh-dss-cert-v01@openssh.com ssh-dss-cert-v00@openssh.com ssh-rsa ssh-rsa-cert-v01@openssh.com ssh-rsa-cert-v00@openssh.com
+	ecdsa-sha2-nistp256 ecdsa-sha2-nistp384 ecdsa-sha2-nistp521 ssh-ed25519 rsa-sha2-256 rsa-sha2-512
+	sk-ssh-ed25519@openssh.com sk-ecdsa-sha2-nistp256@openssh.com webauthn-sk-ecdsa-sha2-nistp256@openssh.com
+	sk-ssh-ed25519-cert-v01@openssh.com sk-ecdsa-sha2-nistp256-cert-v01@openssh.com webauthn-sk-ecdsa-sha2-nistp256-cert-v01@openssh.com
+	ssh-xmss@openssh.com ssh-xmss-cert-v01@openssh.com null
+`
+
+// doubts says which names in a list neither gorun nor, as far as it knows, any ssh
+// has. A newer one may; what is taken away need not exist.
+func (s algorithmSpec) doubts(supported []string) (texts []string) {
+	if s.how == '-' {
+		return nil
+	}
+	all := slices.Concat(supported, strings.Fields(foreignAlgorithms))
+	for _, pattern := range s.names {
+		if slices.ContainsFunc(all, func(name string) bool { return matchPattern(pattern, name) }) {
+			continue
+		}
+		text := fmt.Sprintf("unknown algorithm %q", cleanLine(pattern, 60))
+		if like := nearest(pattern, all); like != "" {
+			text += "; did you mean " + like + "?"
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
 // fillAlgorithms reads the directives about algorithms.
 func (e *evaluation) fillAlgorithms(s *settings) *ConfigError {
 	good, bad := ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
@@ -79,8 +119,13 @@ func (e *evaluation) fillAlgorithms(s *settings) *ConfigError {
 		if d == nil {
 			continue
 		}
-		if *list.into = parseAlgorithms(d.args[0]).apply(list.defaults, list.supported); len(*list.into) == 0 {
-			return d.errorf("%s %s: gorun has none of these", keywords[list.key].name, d.args[0])
+		spec := parseAlgorithms(d.args[0])
+		doubts := spec.doubts(list.supported)
+		if *list.into = spec.apply(list.defaults, list.supported); len(*list.into) == 0 {
+			return d.errorf("%s %s: gorun has none of these%s", keywords[list.key].name, d.args[0], strings.Join(append([]string{""}, doubts...), "; "))
+		}
+		for _, text := range doubts {
+			s.doubts = append(s.doubts, d.errorf("%s: %s", keywords[list.key].name, text).Error())
 		}
 	}
 	if a.authorities == nil {
@@ -89,6 +134,9 @@ func (e *evaluation) fillAlgorithms(s *settings) *ConfigError {
 	if d := e.values["hostkeyalgorithms"]; d != nil {
 		spec := parseAlgorithms(d.args[0])
 		a.hostKeys = &spec
+		for _, text := range spec.doubts(users) {
+			s.doubts = append(s.doubts, d.errorf("HostKeyAlgorithms: %s", text).Error())
+		}
 	}
 	d := e.values["requiredrsasize"]
 	if d == nil {

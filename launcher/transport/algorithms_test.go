@@ -56,11 +56,12 @@ func TestHostKeyAlgorithmsOfConfig(t *testing.T) {
 
 func TestAlgorithmProblems(t *testing.T) {
 	for text, want := range map[string]string{
-		"Ciphers nothing":           "Ciphers nothing: gorun has none of these",
-		"MACs -*":                   "MACs -*: gorun has none of these",
-		"RequiredRSASize x":         `bad RequiredRSASize "x"`,
-		"AddressFamily inet7":       `bad AddressFamily "inet7": want any, inet or inet6`,
-		"CASignatureAlgorithms dsa": "CASignatureAlgorithms dsa: gorun has none of these",
+		"Ciphers nothing":                   `Ciphers nothing: gorun has none of these; unknown algorithm "nothing"`,
+		"MACs hmac-sha1-96-etm@openssh.com": "gorun has none of these",
+		"MACs -*":                           "MACs -*: gorun has none of these",
+		"RequiredRSASize x":                 `bad RequiredRSASize "x"`,
+		"AddressFamily inet7":               `bad AddressFamily "inet7": want any, inet or inet6`,
+		"CASignatureAlgorithms dsa":         "CASignatureAlgorithms dsa: gorun has none of these",
 	} {
 		if _, err := lookupText(t, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v; want %q", text, err, want)

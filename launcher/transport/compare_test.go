@@ -96,6 +96,9 @@ func differences(name string, me *user.User, host string) ([]string, error) {
 	c, err := loadConfig(opts, w, noFile)
 	if err == nil {
 		e, bad = c.evaluate(context.Background(), hostfile.Host{Name: host}, map[string]*directive{})
+		if bad == nil && len(e.odd) > 0 {
+			bad = e.odd[0].errorf("a keyword that ssh might not know, either")
+		}
 	}
 	switch {
 	case refused != nil && (err != nil || bad != nil):
@@ -296,6 +299,12 @@ func (g *configMaker) setting() string {
 		"CanonicalizeFallbackLocal " + g.one("yes", "yes", "no"),
 		"CanonicalizePermittedCNAMEs " + g.one("*:*", "*.lan:real.lan", "alias:*.lan", "none", "b*:*.far"),
 		"ForwardX11 no", "# a comment", "", "Compression=yes",
+	}
+	if g.IntN(3) == 0 { // seldom enough that most files are not refused
+		lines = append(lines, "HostNam x", "Frobnicate x", "FROBNICATE = yes", "Protocol 2", "SkeyAuthentication no")
+	}
+	if g.IntN(8) == 0 {
+		return "IgnoreUnknown " + g.one("*", "frob*", "Frob*,hostna?", "!hostnam,*", "x")
 	}
 	if g.has("ProxyJump none") {
 		lines = append(lines, "ProxyJump none")

@@ -30,6 +30,7 @@ const systemConfig = "/etc/ssh/ssh_config"
 type sshConfig struct {
 	files [][]directive
 	twice bool // a block somewhere asks for a second pass
+	odd   bool // a line somewhere has a keyword that gorun does not know
 	home  string
 	user  string // this user
 	agent string // SSH_AUTH_SOCK
@@ -47,6 +48,7 @@ type directive struct {
 	rest     string // the arguments as they stand in the file, for those that are commands
 	file     string
 	line     int
+	odd      bool          // no keyword that gorun knows
 	included [][]directive // of an Include, by file
 }
 
@@ -103,6 +105,8 @@ func (c *sshConfig) load(name, base string, depth int) ([]directive, error) {
 			continue
 		}
 		d.file, d.line = name, i+1
+		d.odd = !known(d.key)
+		c.odd = c.odd || d.odd
 		c.twice = c.twice || d.key == "match" && asksTwice(&d)
 		if d.key == "include" {
 			if err := c.include(&d, base, depth); err != nil {

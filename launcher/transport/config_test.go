@@ -150,6 +150,12 @@ func TestSettingsProblems(t *testing.T) {
 		{"include-token", "Include /%h", `:1: Include "/%h": "/%h": token %h is not supported`},
 		{"open-quote", "Port 3\nUser \"x", ":2: a quote (\") is not closed"},
 		{"include-nothing", "Include", ":1: Include names no file"},
+		{"misspelt", "Port 3\nHostnam b", `:2: unknown keyword "hostnam"; did you mean HostName?`},
+		{"misspelt-elsewhere", "Host b\n  StrictHostKeyCheking yes", `:2: unknown keyword "stricthostkeycheking"; did you mean StrictHostKeyChecking?`},
+		{"misspelt-block", "Hots b\nPort 3", `:1: unknown keyword "hots"; did you mean Host?`},
+		{"misspelt-before-ignore", "Prot 3\nIgnoreUnknown *", `:1: unknown keyword "prot"; did you mean Port?`},
+		{"misspelt-ignore-elsewhere", "Host b\nIgnoreUnknown *\nHost *\nProt 3", `:4: unknown keyword "prot"; did you mean Port?`},
+		{"misspelt-ignore-other", "IgnoreUnknown x,!prot,*\nProt 3", `:2: unknown keyword "prot"; did you mean Port?`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -170,6 +176,67 @@ func TestSettingsProblems(t *testing.T) {
 				t.Errorf("got %q; want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// A keyword that is no known one misspelt may be another ssh's, and is told of; so is an
+// algorithm, in any case.
+func TestDoubts(t *testing.T) {
+	for _, row := range []struct{ name, text, want string }{
+		{"none", "UseKeychain yes\nprotocol 2\nHPNDisabled no\nSkeyAuthentication no\nMatch all\nInclude /none", ""},
+		{"unknown", "Port 3\n\nFrobnicate 3\nHost b\nFrobnicate 4", `:3: unknown keyword "frobnicate" is skipped|:5: unknown keyword "frobnicate" is skipped`},
+		{"once-in-two-passes", "Frobnicate 3\nMatch final\nPort 4", `:1: unknown keyword "frobnicate" is skipped`},
+		{"ignored", "IgnoreUnknown Frob*,x\nFROBNICATE 3\nX\nHost b\nfrob", ""},
+		{"ignored-in-part", "IgnoreUnknown x\nIgnoreUnknown frob*\nFrobnicate 3", `:3: unknown keyword "frobnicate" is skipped`},
+		{"ciphers", "Ciphers aes256-ctr,foo,aes128-crt", `:1: Ciphers: unknown algorithm "foo"|:1: Ciphers: unknown algorithm "aes128-crt"; did you mean aes128-ctr?`},
+		{"kex", "KexAlgorithms +nonsense", `:1: KexAlgorithms: unknown algorithm "nonsense"`},
+		{"kex-known-to-ssh", "KexAlgorithms mlkem768x25519-sha256,sntrup761x25519-sha512@openssh.com,curve25519-sha256", ""},
+		{"macs", "MACs ^hmac-sha2-265", `:1: MACs: unknown algorithm "hmac-sha2-265"; did you mean hmac-sha2-256?`},
+		{"taken-away", "MACs -hmac-none\nCiphers -*-cbc", ""},
+		{"patterns", "HostKeyAlgorithms ssh-*,x-*", `:1: HostKeyAlgorithms: unknown algorithm "x-*"`},
+		{"not-applying", "Host b\nCiphers foo", ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c, home, err := configOf(t, row.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := c.lookup(t.Context(), hostfile.Host{Name: "a"}, lookupOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.ReplaceAll(strings.Join(s.doubts, "|"), filepath.Join(home, ".ssh", "config"), ""); got != row.want {
+				t.Errorf("got %s; want %s", got, row.want)
+			}
+		})
+	}
+}
+
+// As with ssh a keyword must be known in a file, too, that is included for other hosts.
+func TestMisspeltInInclude(t *testing.T) {
+	part := filepath.Join(t.TempDir(), "part")
+	write(t, part, "User x\nFrobnicate\nUsr y\n", 0o600)
+	c, _, err := configOf(t, "Host b\nInclude "+part+"\nHost *\nPort 3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.lookup(t.Context(), hostfile.Host{Name: "a"}, lookupOptions{})
+	if want := part + `:3: unknown keyword "usr"`; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v; want %s", err, want)
+	}
+}
+
+// What is doubted is told once for all hosts, and not without end.
+func TestDoubtsOnce(t *testing.T) {
+	s := newFakeServer(t, "127.0.0.1:0").start()
+	text := "Ciphers +foo\n" + strings.Repeat("Frobnicate\n", 50)
+	d := fakeDialer(t, func(o *Options) { o.Config = sshConfigFile(t, text) })
+	for range 3 {
+		mustDial(t, d, s.host())
+	}
+	ws := d.Warnings() // and one of the host's key
+	if len(ws) != maxDoubts+1 || !strings.HasSuffix(ws[0], `:2: unknown keyword "frobnicate" is skipped`) {
+		t.Errorf("got %d: %q", len(ws), ws)
 	}
 }
 

@@ -85,7 +85,10 @@ func (d *Dialer) prepare(ctx context.Context, h hostfile.Host) (a *attempt, loca
 		a.end()
 		return nil, false, a.fail(err)
 	}
-	return a, named && (err != nil || !a.s.elsewhere), nil
+	if local = named && (err != nil || !a.s.elsewhere); !local {
+		d.doubt(a.s.doubts)
+	}
+	return a, local, nil
 }
 
 func (d *Dialer) attempt(ctx context.Context, h hostfile.Host) *attempt {
@@ -371,11 +374,11 @@ func (a *attempt) fail(err error) error {
 	}
 	e := &HostError{Host: a.host.Name, Rsh: a.rsh, Phase: a.trail.last(), Tries: a.tries, Err: err}
 	if a.s != nil {
-		e.Addr, e.Unused = a.s.address(), a.s.unused
+		e.Addr, e.Unused, e.Doubts = a.s.address(), a.s.unused, a.s.doubts[:min(maxDoubts, len(a.s.doubts))]
 		e.Unread = a.d.unreadable()
 	}
 	if _, ok := err.(*JumpError); ok {
-		e.Addr, e.Unused, e.Unread = "", nil, nil // it is not about this host
+		e.Addr, e.Unused, e.Doubts, e.Unread = "", nil, nil, nil // it is not about this host
 	}
 	if errors.Is(err, errBudget) || errors.Is(context.Cause(a.ctx), errBudget) {
 		e.Err = a.timeout(err)

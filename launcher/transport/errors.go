@@ -23,6 +23,7 @@ type HostError struct {
 	Phase  string   // the Phase in which it failed
 	Tries  int      // connections attempted
 	Unused []string // ssh_config directives that apply to the host and that gorun does not use, with file and line
+	Doubts []string // what ssh_config says of the host and gorun does not know: "file:3: unknown keyword ..."
 	Unread []string // files of ssh's that are there and cannot be read, and why
 	Err    error
 }

@@ -24,6 +24,7 @@ type evaluation struct {
 	identities   []*directive
 	certificates []*directive
 	unused       []string
+	odd          []*directive // with keywords that gorun does not know
 	specific     bool         // a value that says where to go stands in a block that is not for all hosts
 	problem      *ConfigError // first directive that cannot be ignored
 }
@@ -65,7 +66,7 @@ func (e *evaluation) pass(ctx context.Context) *ConfigError {
 }
 
 // walk takes the directives of one file. A block in an included file applies only
-// where the Include does.
+// where the Include does. As with ssh a keyword must be known wherever it stands.
 func (e *evaluation) walk(ctx context.Context, ds []directive, outer block) (err *ConfigError) {
 	b := outer
 	for i := range ds {
@@ -75,16 +76,35 @@ func (e *evaluation) walk(ctx context.Context, ds []directive, outer block) (err
 			if b, err = e.enter(ctx, d, outer); err != nil {
 				return err
 			}
-		case !b.applies:
-		case d.key == "include":
+		case d.odd:
+			if err := e.doubt(d); err != nil {
+				return err
+			}
+		case d.key == "include" && (b.applies || e.c.odd):
 			for _, file := range d.included {
 				if err := e.walk(ctx, file, b); err != nil {
 					return err
 				}
 			}
-		default:
+		case b.applies && d.key != "include":
 			e.take(d, b)
 		}
+	}
+	return nil
+}
+
+// doubt is told of a keyword that gorun does not know. ssh refuses a file with one, unless
+// an IgnoreUnknown that stands before it says otherwise. gorun does if it is a known one
+// misspelt; else it may be that of a newer ssh, or of another's.
+func (e *evaluation) doubt(d *directive) *ConfigError {
+	if i := e.values["ignoreunknown"]; i != nil && matchList(strings.ToLower(i.args[0]), d.key) {
+		return nil
+	}
+	if like := misspelt(d.key); like != "" {
+		return d.errorf("unknown keyword %q; did you mean %s?", d.key, like)
+	}
+	if !slices.Contains(e.odd, d) {
+		e.odd = append(e.odd, d)
 	}
 	return nil
 }

@@ -1,5 +1,12 @@
 package transport
 
+import (
+	"slices"
+	"strings"
+
+	"gorun/envsync"
+)
+
 // usage is what gorun does with a keyword of ssh_config.
 type usage int
 
@@ -16,8 +23,8 @@ type keyword struct {
 	usage usage
 }
 
-// keywords are all keywords that OpenSSH 10 knows, by their names in lower case. Others
-// are skipped: a newer ssh may have more, and one that is only misspelt ssh refuses itself.
+// keywords are all keywords that OpenSSH 10 knows, by their names in lower case, and those
+// that others have added to it. See evaluation.doubt for the rest.
 //
 // SendEnv and SetEnv are idle on purpose: what the ranks get is decided by gorun's own
 // flags, is the same on all hosts, and does not depend on a server's AcceptEnv.
@@ -131,7 +138,7 @@ var keywords = map[string]keyword{
 	"loglevel":                 {"LogLevel", idle},
 	"logverbose":               {"LogVerbose", idle},
 	"syslogfacility":           {"SyslogFacility", idle},
-	"ignoreunknown":            {"IgnoreUnknown", idle},
+	"ignoreunknown":            {"IgnoreUnknown", used},
 	"gssapikeyexchange":        {"GSSAPIKeyExchange", idle}, // these are Debian's and Fedora's
 	"gssapitrustdns":           {"GSSAPITrustDNS", idle},
 	"gssapirenewalforcesrekey": {"GSSAPIRenewalForcesRekey", idle},
@@ -140,9 +147,68 @@ var keywords = map[string]keyword{
 	"gssapiserveridentity":     {"GSSAPIServerIdentity", idle},
 }
 
+// silent are keywords that ssh takes and that do nothing any more, and those of other
+// ssh's that may read the same files: Debian's, Apple's, HPN-SSH, PKIX-SSH and Sun's.
+const silent = `
+	afstokenpassing cipher compressionlevel fallbacktorsh globalknownhostsfile2 kerberosauthentication kerberostgtpassing
+	protocol rhostsauthentication rhostsrsaauthentication rsaauthentication useprivilegedport userknownhostsfile2 useroaming usersh
+	protocolkeepalives setuptimeout useblacklistedkeys
+	usekeychain askpassgui keychainintegration
+	disablemtaes fallback fallbackport hpnbuffersize hpndisabled metrics metricsinterval metricspath nonemacenabled noneenabled
+	noneswitch tcprcvbuf tcprcvbufpoll usemptcp
+	allowedcertpurpose cacertificatefile cacertificatepath carevocationfile carevocationpath cacertificateldapurl carevocationldapurl
+	cacldapurl cacldapversion crlldapurl crlldapversion digest hostbasedalgorithms mandatorycrl pubkeyalgorithms storefile storeuri
+	useocsp userca usercacertificatefile usercacertificatepath usercarevocationfile usercarevocationpath vacertificatefile vaocspresponderurl
+	vatype x509keyalgorithm
+	disablebanner ignoreifunknown kmfpolicydatabase kmfpolicyname trustedanchorkeystore useopensslengine
+	usefips140
+`
+
+// known reports whether gorun knows a keyword of ssh_config, in lower case and by its
+// newest name.
+func known(key string) bool {
+	switch key {
+	case "host", "match", "include":
+		return true
+	}
+	return keywords[key].usage != 0 || slices.Contains(strings.Fields(silent), key)
+}
+
+// misspelt returns the keyword for which an unknown one was probably meant; "": none.
+func misspelt(key string) string {
+	names := []string{"Host", "Match", "Include"}
+	for _, k := range keywords {
+		names = append(names, k.name)
+	}
+	slices.Sort(names)
+	return nearest(key, names)
+}
+
+// nearest returns the name that word probably stands for, whatever its case: one letter
+// may be wrong, in a long word two. "": none.
+func nearest(word string, names []string) (like string) {
+	best := 1 // more than may be wrong
+	switch n := len(word); {
+	case n >= 8:
+		best = 3
+	case n >= 3:
+		best = 2
+	}
+	for _, name := range names {
+		if max(len(word)-len(name), len(name)-len(word)) >= best {
+			continue
+		}
+		if n := envsync.Edits(strings.ToLower(word), strings.ToLower(name)); n < best {
+			best, like = n, name
+		}
+	}
+	return like
+}
+
 // otherNames are older names of keywords.
 var otherNames = map[string]string{
 	"pubkeyacceptedkeytypes": "pubkeyacceptedalgorithms", "hostbasedkeytypes": "hostbasedacceptedalgorithms",
 	"identityfile2": "identityfile", "dsaauthentication": "pubkeyauthentication", "smartcarddevice": "pkcs11provider",
 	"keepalive": "tcpkeepalive", "challengeresponseauthentication": "kbdinteractiveauthentication",
+	"skeyauthentication": "kbdinteractiveauthentication", "tisauthentication": "kbdinteractiveauthentication",
 }

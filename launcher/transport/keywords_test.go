@@ -23,6 +23,11 @@ func TestKeywords(t *testing.T) {
 			t.Errorf("%s is written %s", name, k.name)
 		}
 	}
+	for name := range strings.FieldsSeq(silent) {
+		if keywords[name].usage != 0 || otherNames[name] != "" || name != strings.ToLower(name) {
+			t.Errorf("%s has another place in the table", name)
+		}
+	}
 	for old, name := range otherNames {
 		if keywords[name].usage == 0 || keywords[old].usage != 0 {
 			t.Errorf("%s stands for %s, which is not in the table, or stands there itself", old, name)

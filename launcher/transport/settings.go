@@ -3,6 +3,7 @@ package transport
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,7 @@ type settings struct {
 	globalKnownHosts []string
 	acceptNew        bool
 	hashKnownHosts   bool
+	doubts           []string     // what gorun does not know, and ssh might: "file:3: unknown keyword ..."
 	unused           []string     // directives that apply and that gorun does not use: "CertificateFile (file:3)"
 	elsewhere        bool         // the hostfile, or a Host block that is not for all hosts, says where to connect or as whom
 	problem          *ConfigError // a directive that forbids to connect: nil if none
@@ -64,12 +66,21 @@ func (c *sshConfig) lookup(ctx context.Context, h hostfile.Host, o lookupOptions
 	if err != nil {
 		return nil, err
 	}
-	s := &settings{name: h.Name, hostname: e.final, unused: e.unused, problem: e.problem, elsewhere: e.specific || specific}
+	s := &settings{name: h.Name, hostname: e.final, doubts: e.doubts(), unused: e.unused, problem: e.problem, elsewhere: e.specific || specific}
 	if err := e.fill(s); err != nil {
 		return nil, err
 	}
 	s.acceptNew = s.acceptNew || o.acceptNew
 	return s, nil
+}
+
+// doubts are the lines for the user about keywords that gorun does not know.
+func (e *evaluation) doubts() []string {
+	var out []string
+	for _, d := range e.odd {
+		out = append(out, fmt.Sprintf("%s:%d: unknown keyword %q is skipped", d.file, d.line, cleanLine(d.key, 60)))
+	}
+	return out
 }
 
 // lookupOptions is what gorun's flags say about all hosts.

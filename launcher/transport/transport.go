@@ -129,6 +129,7 @@ type Dialer struct {
 
 	mu     sync.Mutex
 	unread []string // guarded by mu: files that cannot be read, and why
+	doubts []string // guarded by mu: what in ssh's files gorun does not know, each once
 }
 
 // note keeps why a file cannot be read.
@@ -136,6 +137,26 @@ func (d *Dialer) note(name string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.unread = append(d.unread, cleanLine(name+": "+reason(err), 300))
+}
+
+// doubt keeps what in ssh's files gorun does not know, as far as one wants to read that.
+func (d *Dialer) doubt(texts []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, text := range texts {
+		if !slices.Contains(d.doubts, text) && len(d.doubts) < maxDoubts {
+			d.doubts = append(d.doubts, text)
+		}
+	}
+}
+
+// maxDoubts is how many of them are told of: a file may be something else altogether.
+const maxDoubts = 10
+
+func (d *Dialer) doubted() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.doubts)
 }
 
 func (d *Dialer) unreadable() []string {
@@ -238,13 +259,14 @@ func (d *Dialer) Suspend(f func()) {
 	f()
 }
 
-// Warnings returns lines for the user about files of ssh's that cannot be read, and host
-// keys that were accepted without being known. It is complete when all Dials have returned.
+// Warnings returns lines for the user about files of ssh's that cannot be read, what in
+// them gorun does not know, and host keys that were accepted without being known. It is complete when all Dials have returned.
 func (d *Dialer) Warnings() []string {
 	var ws []string
 	for _, u := range d.unreadable() {
 		ws = append(ws, "cannot read "+u+"; it counts as empty, as with ssh")
 	}
+	ws = append(ws, d.doubted()...)
 	return append(ws, d.hosts.warnings()...)
 }
 
