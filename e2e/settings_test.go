@@ -106,6 +106,24 @@ func TestHostSettingsOfShells(t *testing.T) {
 	e.wantWithin(t, soon)
 }
 
+// What hosts have is judged as what is typed is.
+func TestHostSettingsAreLinted(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	for _, n := range nodes {
+		ownEtc(t, n, map[string]string{"nccl.conf": "NCCL_IB_DISABLE=yes\nNCCL_SOCKET_IFNAM=eth0\n"})
+	}
+	list := strings.Join(nodes, ",")
+	e := gorun(t, sh([]string{"-H", list}, "echo started"))
+	e.want(t, 125, "NCCL_IB_DISABLE=yes (/etc/nccl.conf:1 of ", "it takes a number; ", "warning: NCCL_SOCKET_IFNAM=eth0 (/etc/nccl.conf:2 of ", "did you mean NCCL_SOCKET_IFNAME?")
+	if e.stdout != "" {
+		t.Errorf("stdout %q; want nothing started", e.stdout)
+	}
+	gorun(t, sh([]string{"-H", list, "-x", "NCCL_IB_DISABLE=1"}, show)).want(t, 0)
+	gorun(t, sh([]string{"-H", list, "--env-lax"}, show)).want(t, 0, "warning: NCCL_IB_DISABLE=yes (/etc/nccl.conf:1 of ")
+	gorun(t, sh([]string{"-H", list, "-x", "NCCL_IB_DISABLE=1", "--env-strict"}, show)).want(t, 125, "NCCL_SOCKET_IFNAM=eth0")
+}
+
 // Files of settings that cannot be read hold nobody up.
 func TestHostSettingsThatCannotBeRead(t *testing.T) {
 	t.Parallel()

@@ -31,14 +31,15 @@ type Place struct {
 // Found is what one host has of NCCL settings of its own, each kind at most once.
 type Found []Place
 
-// Own is what the ranks of a job's hosts get because the hosts have it.
+// Own is what the ranks of a job's hosts get because the hosts have it. The origin of a Var
+// names the place and the hosts.
 type Own struct {
 	Job       []Var   // for all: what must be equal and is
 	Hosts     [][]Var // by host: what may differ
 	Conflicts []Conflict
 	Notes     []Note
 
-	strict bool
+	rigor Rigor
 }
 
 // Conflict is a variable that must be equal on all hosts, and is not. NCCL compares no
@@ -65,10 +66,10 @@ type own struct {
 
 // Reconcile decides what the ranks get of what their hosts have. decided tells what the
 // job has decided for a host's ranks, which wins, and where. name calls hosts by their
-// names, for people. If it is strict, a difference is a conflict also where it may do no
-// harm. Nothing is changed of what it is given.
-func Reconcile(hosts []Found, strict bool, decided func(host int, name string) (origin string, ok bool), name func(hosts []int) string) Own {
-	out := Own{Hosts: make([][]Var, len(hosts)), strict: strict}
+// names, for people. A difference is a conflict where a job is sure to suffer; by rigor
+// also where it may do no harm, or nowhere. Nothing is changed of what it is given.
+func Reconcile(hosts []Found, rigor Rigor, decided func(host int, name string) (origin string, ok bool), name func(hosts []int) string) Own {
+	out := Own{Hosts: make([][]Var, len(hosts)), rigor: rigor}
 	for _, n := range namesOf(hosts) {
 		values := make([]own, len(hosts))
 		for i, f := range hosts {
@@ -150,13 +151,18 @@ func (o *Own) settle(name string, hosts []Found, values []own, decided func(int,
 	case !some:
 	case ClassOf(name) != ClassJob:
 		o.keep(name, values, open, called)
-	case !o.unite(name, hosts, values, open, called) && !harmful(name) && !o.strict:
+	case !o.unite(name, hosts, values, open, called) && !o.ends(name):
 		last := len(o.Conflicts) - 1
 		c := o.Conflicts[last]
 		o.Conflicts = o.Conflicts[:last]
 		o.Notes = append(o.Notes, Note{"warn", fmt.Sprintf("%s differs between hosts: %s; -x %s=VALUE sets one for all", name, c.brief(called), name)})
 		o.keep(name, values, open, called)
 	}
+}
+
+// ends reports whether a difference of a variable ends the job.
+func (o *Own) ends(name string) bool {
+	return o.rigor == Strict || o.rigor == Usual && harmful(name)
 }
 
 // harmful reports whether a job is sure to suffer where hosts have different values of a
@@ -169,14 +175,16 @@ func harmful(name string) bool {
 
 // keep lets each host's ranks have what their host has.
 func (o *Own) keep(name string, values []own, open []bool, called func([]int) string) {
-	for i, v := range values {
-		if open[i] && v.kind != "" {
-			o.Hosts[i] = append(o.Hosts[i], Var{name, v.value, v.place})
-		}
-	}
+	origins := map[own]string{}
 	o.tell(values, open, called, func(v own, hosts string) string {
+		origins[v] = v.place + " of " + hosts
 		return fmt.Sprintf("sent to %s: %s (%s)", hosts, Show(Var{Name: name, Value: v.value}), v.place)
 	})
+	for i, v := range values {
+		if open[i] && v.kind != "" {
+			o.Hosts[i] = append(o.Hosts[i], Var{name, v.value, origins[v]})
+		}
+	}
 }
 
 // brief is a conflict in part of a line.
@@ -236,9 +244,10 @@ func (o *Own) unite(name string, hosts []Found, values []own, open []bool, calle
 	if len(order) == 0 || order[0].kind == "" {
 		return true
 	}
-	v := Var{name, order[0].value, strings.Join(placesOf(values, groups[order[0]]), ", ")}
+	sources := groups[order[0]]
+	v := Var{name, order[0].value, strings.Join(placesOf(values, sources), ", ") + " of " + called(sources)}
 	o.Job = append(o.Job, v)
-	text := fmt.Sprintf("sent: %s (%s of %s)", Show(v), v.Origin, called(groups[order[0]]))
+	text := fmt.Sprintf("sent: %s (%s)", Show(v), v.Origin)
 	if len(unsure) > 0 {
 		text += fmt.Sprintf("; %s cannot tell, and gets it too", called(unsure))
 	}

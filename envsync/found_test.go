@@ -46,7 +46,8 @@ func written(o Own) string {
 
 func texts(vars []Var) (out []string) {
 	for _, v := range vars {
-		out = append(out, fmt.Sprintf("%s=%s@%s", v.Name, v.Value, v.Origin))
+		place, _, _ := strings.Cut(v.Origin, " of ")
+		out = append(out, fmt.Sprintf("%s=%s@%s", v.Name, v.Value, place))
 	}
 	return out
 }
@@ -98,7 +99,7 @@ func TestReconcile(t *testing.T) {
 			decided := func(host int, name string) (string, bool) {
 				return "-x", slices.Contains(strings.Fields(tt.decided), name) || slices.Contains(strings.Fields(tt.decided), fmt.Sprintf("%s@%d", name, host))
 			}
-			if got := written(Reconcile(hosts, false, decided, called)); got != tt.want {
+			if got := written(Reconcile(hosts, Usual, decided, called)); got != tt.want {
 				t.Errorf("got  %q\nwant %q", got, tt.want)
 			}
 		})
@@ -143,7 +144,7 @@ func TestReconcileNotes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
-			for _, n := range Reconcile(tt.hosts, false, tt.decided, called).Notes {
+			for _, n := range Reconcile(tt.hosts, Usual, tt.decided, called).Notes {
 				got = append(got, n.Level+" "+n.Text)
 			}
 			if !slices.Equal(got, tt.want) {
@@ -159,7 +160,7 @@ func TestReconcileManyRemarks(t *testing.T) {
 	for i := range 30 {
 		traps = append(traps, ConfTrap{i + 1, "x", "odd"})
 	}
-	own := Reconcile([]Found{{{Kind: FromHost, Name: "/f", Traps: traps}}}, false, func(int, string) (string, bool) { return "", false }, called)
+	own := Reconcile([]Found{{{Kind: FromHost, Name: "/f", Traps: traps}}}, Usual, func(int, string) (string, bool) { return "", false }, called)
 	warned := 0
 	for _, n := range own.Notes {
 		if n.Level == "warn" {
@@ -185,9 +186,21 @@ func TestHostSetting(t *testing.T) {
 	}
 }
 
+// Who knows better lets each host have its own, and is warned.
+func TestReconcileLaxly(t *testing.T) {
+	hosts := []Found{found("host: NCCL_ALGO=Ring"), found("")}
+	own := Reconcile(hosts, Lax, func(int, string) (string, bool) { return "", false }, called)
+	if got, want := written(own), "|NCCL_ALGO=Ring@/host:1|"; got != want {
+		t.Errorf("got %q; want %q", got, want)
+	}
+	if n := own.Notes[0]; n.Level != "warn" || !strings.HasPrefix(n.Text, "NCCL_ALGO differs between hosts: ") {
+		t.Errorf("got %v; want a warning", n)
+	}
+}
+
 func TestReconcileStrictly(t *testing.T) {
 	hosts := []Found{found("host: UCX_TLS=rc NCCL_P2P_LEVEL=NVL NCCL_IB_HCA=a"), found("host: NCCL_IB_HCA=b")}
-	got := written(Reconcile(hosts, true, func(int, string) (string, bool) { return "", false }, called))
+	got := written(Reconcile(hosts, Strict, func(int, string) (string, bool) { return "", false }, called))
 	want := "|NCCL_IB_HCA=a@/host:3|NCCL_IB_HCA=b@/host:1|conflict NCCL_P2P_LEVEL NVL on [0], not set on [1]|conflict UCX_TLS rc on [0], not set on [1]"
 	if got != want {
 		t.Errorf("got  %q\nwant %q", got, want)

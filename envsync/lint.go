@@ -20,6 +20,14 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s (%s): %s", cutShort(Show(f.Var)), shown(f.Var.Origin), f.Msg)
 }
 
+// Line is the finding and its hint in one line.
+func (f Finding) Line() string {
+	if f.Hint == "" {
+		return f.String()
+	}
+	return f.String() + "; " + f.Hint
+}
+
 // cutShort leaves of a long text its beginning.
 func cutShort(text string) string {
 	const most = 80
@@ -154,20 +162,25 @@ func (e *LintError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// Rigor says what a job ends by of what is odd in its settings.
+type Rigor string
+
+const (
+	Usual  Rigor = ""       // by what NCCL is known to take for something else, and by differences of which it would hang
+	Strict Rigor = "strict" // by all that is odd
+	Lax    Rigor = "lax"    // by nothing: whoever wrote the settings knows better, as of a newer NCCL
+)
+
 // Judge returns what is to be said of findings: warnings, and a *LintError of those that
-// are Wrong, or if strict of all.
-func Judge(findings []Finding, strict bool) (notes []Note, err error) {
+// end a job.
+func Judge(findings []Finding, rigor Rigor) (notes []Note, err error) {
 	var fatal []Finding
 	for _, f := range findings {
-		if strict || f.Wrong {
+		if rigor == Strict || f.Wrong && rigor != Lax {
 			fatal = append(fatal, f)
 			continue
 		}
-		text := f.String()
-		if f.Hint != "" {
-			text += "; " + f.Hint
-		}
-		notes = append(notes, Note{"warn", text})
+		notes = append(notes, Note{"warn", f.Line()})
 	}
 	if fatal != nil {
 		err = &LintError{fatal}

@@ -187,16 +187,17 @@ func TestJudge(t *testing.T) {
 		{Var{"NCCL_A", "1", "-x"}, false, "may be", "try b"},
 		{Var{"NCCL_B", "2", "f:3"}, true, "is", ""},
 	}
-	for s, want := range map[bool]string{
-		false: `[{warn NCCL_A=1 (-x): may be; try b}] NCCL_B=2 (f:3): is`,
-		true:  "[] NCCL_A=1 (-x): may be\nNCCL_B=2 (f:3): is",
+	for s, want := range map[Rigor]string{
+		Usual:  `[{warn NCCL_A=1 (-x): may be; try b}] NCCL_B=2 (f:3): is`,
+		Strict: "[] NCCL_A=1 (-x): may be\nNCCL_B=2 (f:3): is",
+		Lax:    `[{warn NCCL_A=1 (-x): may be; try b} {warn NCCL_B=2 (f:3): is}] <nil>`,
 	} {
 		notes, err := Judge(found, s)
 		if got := fmt.Sprint(notes, err); got != want {
 			t.Errorf("%v: got %s; want %s", s, got, want)
 		}
 	}
-	if notes, err := Judge(nil, true); notes != nil || err != nil {
+	if notes, err := Judge(nil, Strict); notes != nil || err != nil {
 		t.Errorf("got %v, %v", notes, err)
 	}
 }
@@ -212,9 +213,9 @@ func FuzzLint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, value, other, second string) {
 		vars := []Var{{name, value, "environment"}, {other, second, "a\nb:3"}}
 		found := Lint(vars)
-		for _, s := range []bool{false, true} {
+		for _, s := range []Rigor{Usual, Strict, Lax} {
 			notes, err := Judge(found, s)
-			if stop := err != nil; stop != (s && len(found) > 0 || !s && slices.ContainsFunc(found, func(f Finding) bool { return f.Wrong })) {
+			if stop := err != nil; stop != (s == Strict && len(found) > 0 || s == Usual && slices.ContainsFunc(found, func(f Finding) bool { return f.Wrong })) {
 				t.Errorf("%v: got %v of %v", s, err, found)
 			}
 			for _, n := range notes {

@@ -106,7 +106,10 @@ func (r *run) decide() (Layout, site, error) {
 	}
 	spec := r.env.lookup("NCCL_SOCKET_IFNAME")
 	for _, text := range prefixNotes(peers, layout, spec) {
-		r.note("warn", text)
+		r.odd(text)
+	}
+	if r.oddities != nil {
+		return layout, site{}, &FoundError{Lines: r.oddities}
 	}
 	s, err := survey(peers, layout, r.job.Interface, spec)
 	return layout, s, err

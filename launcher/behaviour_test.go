@@ -40,6 +40,7 @@ var behaviours = map[string]func(*fake){
 	},
 	"libraries":     (*fake).libraries,
 	"asked":         func(f *fake) { f.asked(true) },
+	"odd-settings":  (*fake).oddSettings,
 	"asked-in-vain": func(f *fake) { f.asked(false) },
 	"dies-planned":  func(f *fake) { f.hello(); f.waitPlan(); f.on(1, f.die, f.answerAndStop) },
 	"no-answer":     func(f *fake) { f.hello(); f.waitPlan(); f.mark("planned"); f.on(0, f.untilStopped, f.answerAndStop) },

@@ -24,7 +24,7 @@ func (j Job) environment() (environment, []envsync.Note, error) {
 	if err != nil {
 		return env, notes, err
 	}
-	warnings, err := envsync.Judge(j.lint(env), j.EnvStrict)
+	warnings, err := envsync.Judge(j.lint(env), j.Rigor)
 	return env, append(notes, warnings...), err
 }
 

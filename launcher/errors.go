@@ -105,6 +105,12 @@ func (e *SettingsError) Error() string {
 	return fmt.Sprintf("%d NCCL settings differ between hosts", len(e.Differences))
 }
 
+// FoundError: hosts have NCCL settings that end the job by what they say, or by what is odd
+// about them.
+type FoundError struct{ Lines []string }
+
+func (e *FoundError) Error() string { return strings.Join(e.Lines, "; ") }
+
 // LibrariesError: hosts have different libraries of NCCL, in a job that is to be strict.
 type LibrariesError struct{ Lines []string }
 

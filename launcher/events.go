@@ -190,7 +190,7 @@ func (m *machine) emitStop() {
 		e.Reason = reasonDiffer
 	case m.stdoutClosed:
 		e.Reason = reasonOutput
-	case is(errors.AsType[*SettingsError](m.planErr)), is(errors.AsType[*LibrariesError](m.planErr)):
+	case is(errors.AsType[*SettingsError](m.planErr)), is(errors.AsType[*FoundError](m.planErr)), is(errors.AsType[*LibrariesError](m.planErr)):
 		e.Reason, e.Text = reasonSettings, m.planErr.Error()
 	case m.planErr != nil:
 		e.Reason, e.Text = reasonPlacement, m.planErr.Error()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"gorun/envsync"
 	"gorun/launcher/transport"
 	"gorun/launcher/wire"
 	"gorun/rendezvous"
@@ -287,7 +288,7 @@ func (r *run) message(h *host, m wire.Message) {
 		if s := r.m.hosts[h.index].state; s == hostUp || s == hostStaged { // it tells that once
 			r.bindings.take(h.spec.Name, m.Prepared, len(r.m.ranks))
 			r.libraries.take(h.index, h.spec.Name, m.Prepared)
-			if err := r.libraries.strict(len(r.placed.Load().hosts)); err != nil && r.job.EnvStrict {
+			if err := r.libraries.strict(len(r.placed.Load().hosts)); err != nil && r.job.Rigor == envsync.Strict {
 				r.step(event{planErr: err})
 			}
 		}

@@ -51,7 +51,7 @@ type Job struct {
 
 	Env       envsync.Policy
 	HostEnv   map[string][]envsync.Var // what a host's ranks get beside Env and over it, but not over -x and -genv; by the host's name
-	EnvStrict bool                     // what is only warned of in environments is an error
+	Rigor     envsync.Rigor            // what it ends by of what is odd in its environments
 	Prefix    string                   // its bin comes first in the PATH of every rank, its lib in LD_LIBRARY_PATH; absolute; "": nothing
 	Dir       string                   // working directory of every rank whose App names none, unless it lacks what is sent; absolute
 	Backend   string                   // GORUN_BACKEND

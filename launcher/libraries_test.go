@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gorun/envsync"
 	"gorun/launcher/wire"
 )
 
@@ -68,7 +69,7 @@ func (f *fake) libraries() {
 
 func TestLibrariesStrictly(t *testing.T) {
 	w := newWorld(t, "libraries", 1, 1)
-	w.job.EnvStrict = true
+	w.job.Rigor = envsync.Strict
 	_, err := w.run()
 	if e, ok := errors.AsType[*LibrariesError](err); !ok || len(e.Lines) != 1 || !strings.HasPrefix(e.Error(), "libnccl-net.so: build a (/x) on ") {
 		t.Errorf("got %v", err)

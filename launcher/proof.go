@@ -20,7 +20,7 @@ import (
 // to the job.
 type proof struct {
 	layout  Layout
-	strict  bool            // any difference is an error
+	rigor   envsync.Rigor
 	ranks   []*wire.Settled // by rank; nil: not settled
 	refused []bool          // by rank: it cannot be read
 	settled int
@@ -64,9 +64,9 @@ type EnvValue struct {
 	Hosts   []string `json:"hosts"`
 }
 
-func newProof(l Layout, strict bool) *proof {
+func newProof(l Layout, rigor envsync.Rigor) *proof {
 	p := &proof{
-		layout: l, strict: strict, ranks: make([]*wire.Settled, l.Size()), refused: make([]bool, l.Size()),
+		layout: l, rigor: rigor, ranks: make([]*wire.Settled, l.Size()), refused: make([]bool, l.Size()),
 		open: map[int]bool{}, groups: map[groupKey]*programGroup{}, told: map[string]bool{},
 	}
 	for _, h := range l.Hosts() {
@@ -172,7 +172,7 @@ func compared(name string, host int) bool {
 // What NCCL does not know may be anything.
 func (p *proof) fatal(name string) bool {
 	_, known := envsync.Lookup(name)
-	return known || p.strict
+	return p.rigor != envsync.Lax && (known || p.rigor == envsync.Strict)
 }
 
 // difference tells who has what for name. The values of the fewest ranks come first, and

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gorun/envsync"
 	"gorun/launcher/wire"
 )
 
@@ -65,7 +66,7 @@ func TestProof(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := newProof(evenly(2, 2), false)
+			p := newProof(evenly(2, 2), envsync.Usual)
 			var got []string
 			for i, text := range tt.tell {
 				for _, d := range p.take(i%2, told(strings.Split(text, "; ")...)) {
@@ -95,10 +96,15 @@ func differenceText(d EnvDifference) string {
 }
 
 func TestProofStrict(t *testing.T) {
-	p := newProof(evenly(2), true)
+	p := newProof(evenly(2), envsync.Strict)
 	d := p.take(0, told("0 p LD_LIBRARY_PATH=/x", "1 p"))
 	if len(d) != 1 || !d[0].Fatal {
 		t.Errorf("got %+v; want an error", d)
+	}
+	p = newProof(evenly(2), envsync.Lax)
+	d = p.take(0, told("0 p NCCL_ALGO=Ring", "1 p"))
+	if len(d) != 1 || d[0].Fatal {
+		t.Errorf("got %+v; want a warning", d)
 	}
 }
 
@@ -106,14 +112,14 @@ func TestProofStrict(t *testing.T) {
 func TestProofOfSeveralPrograms(t *testing.T) {
 	l := evenly(2, 2)
 	l.Ranks[2].App, l.Ranks[3].App = 1, 1
-	p := newProof(l, false)
+	p := newProof(l, envsync.Usual)
 	if d := append(p.take(0, told("0,1 p NCCL_ALGO=Ring")), p.take(1, told("2,3 p"))...); d != nil {
 		t.Errorf("got %+v; want no difference between ranks of different programs", d)
 	}
 }
 
 func TestProofComplete(t *testing.T) {
-	p := newProof(evenly(1, 1), false)
+	p := newProof(evenly(1, 1), envsync.Usual)
 	p.take(0, told("0 p"))
 	if p.complete() {
 		t.Error("complete with a host that has told nothing")
@@ -177,7 +183,7 @@ func BenchmarkProof(b *testing.B) {
 	}
 	l := evenly(counts...)
 	for b.Loop() {
-		p := newProof(l, false)
+		p := newProof(l, envsync.Usual)
 		for h := range counts {
 			p.take(h, &wire.Proof{Settled: []wire.Settled{{Ranks: []int{8 * h, 8*h + 1, 8*h + 2, 8*h + 3, 8*h + 4, 8*h + 5, 8*h + 6, 8*h + 7}, Program: "p"}}})
 		}

@@ -69,6 +69,7 @@ type run struct {
 	lookedAt    time.Time                    // when that was begun
 	picture     *Picture                     // the last; nil: none was made
 	broken      map[int]*transport.JumpError // by host: the jump host with which it was lost
+	oddities    []string                     // of hosts' settings, by which the job ends
 	proof       *proof                       // of the ranks' environments; set when they run
 	outErr      atomic.Pointer[string]       // the first output that could not be written
 	pipeClosed  atomic.Bool                  // stdout or stderr was closed by its reader
@@ -360,7 +361,7 @@ func (r *run) send(h *host, m wire.Message) {
 func (r *run) ranksBegin() {
 	r.tellBindings()
 	r.tellLibraries()
-	r.started, r.proof = time.Now(), newProof(r.m.layout, r.job.EnvStrict)
+	r.started, r.proof = time.Now(), newProof(r.m.layout, r.job.Rigor)
 	if r.job.Timeout > 0 {
 		r.limit.set(r.job.Timeout)
 	}

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -57,7 +58,7 @@ func (r *run) found(h *host) envsync.Found {
 	s := cmp.Or(h.settings, &wire.Settings{})
 	if h.settings == nil && h.hello.More {
 		s.Trouble = "it gave no answer"
-		r.note("warn", fmt.Sprintf("%s: its own NCCL settings are not known: it gave no answer", h.spec.Name))
+		r.odd(fmt.Sprintf("%s: its own NCCL settings are not known: it gave no answer", h.spec.Name))
 	}
 	login := envsync.Place{Kind: envsync.FromLogin, Name: envsync.FromLogin, Unknown: s.Trouble != ""}
 	session := envsync.Place{Kind: envsync.FromSession, Name: envsync.FromSession}
@@ -85,11 +86,12 @@ func (r *run) foundFile(h *host, f wire.ConfFile) envsync.Place {
 		p.Kind = envsync.FromUser
 	}
 	if f.Trouble != "" {
-		level := "warn"
+		text := fmt.Sprintf("%s: NCCL settings of %s are not known: it %s", h.spec.Name, quoteArg(p.Name), f.Trouble)
 		if strings.HasSuffix(f.Trouble, os.ErrPermission.Error()) {
-			level = "info" // NCCL cannot read it either
+			r.note("info", text) // NCCL cannot read it either
+		} else {
+			r.odd(text)
 		}
-		r.note(level, fmt.Sprintf("%s: NCCL settings of %s are not known: it %s", h.spec.Name, quoteArg(p.Name), f.Trouble))
 		p.Unknown = true
 		return p
 	}
@@ -124,9 +126,13 @@ func (r *run) reconcile(layout Layout) error {
 		return hostfile.Fold(list)
 	}
 	decided := r.env.decided()
-	own := envsync.Reconcile(found, r.job.EnvStrict, func(i int, name string) (string, bool) { return decided(r.hosts[hosts[i]].spec.Name, name) }, names)
+	own := envsync.Reconcile(found, r.job.Rigor, func(i int, name string) (string, bool) { return decided(r.hosts[hosts[i]].spec.Name, name) }, names)
 	for _, n := range own.Notes {
-		r.note(n.Level, n.Text)
+		if n.Level == "warn" {
+			r.odd(n.Text)
+		} else {
+			r.note(n.Level, n.Text)
+		}
 	}
 	if len(own.Conflicts) > 0 {
 		e := &SettingsError{}
@@ -139,12 +145,61 @@ func (r *run) reconcile(layout Layout) error {
 		}
 		return e
 	}
+	typed := r.job.lint(r.env)
 	r.env.job = slices.Concat(own.Job, r.env.job)
 	for i, h := range hosts {
 		name := r.hosts[h].spec.Name
 		r.env.hosts[name] = slices.Concat(own.Hosts[i], r.env.hosts[name])
 	}
+	r.lintFound(typed, own)
 	return nil
+}
+
+// odd warns of something odd in hosts' settings, by which a strict job ends.
+func (r *run) odd(text string) {
+	if r.job.Rigor == envsync.Strict {
+		r.oddities = append(r.oddities, text)
+	} else {
+		r.note("warn", text)
+	}
+}
+
+// maxFindings bounds the warnings of what hosts have.
+const maxFindings = 8
+
+// lintFound judges what the ranks get because hosts have it; typed are the findings without
+// that. What only some hosts have is nothing to end a job by: NCCL there reads the same
+// without gorun.
+func (r *run) lintFound(typed []envsync.Finding, own envsync.Own) {
+	known := map[string]bool{}
+	for _, f := range typed {
+		known[f.String()] = true
+	}
+	scoped := map[envsync.Var]bool{}
+	for _, vars := range own.Hosts {
+		for _, v := range vars {
+			scoped[v] = true
+		}
+	}
+	found := slices.DeleteFunc(r.job.lint(r.env), func(f envsync.Finding) bool { return known[f.String()] })
+	for i, f := range found {
+		found[i].Wrong = f.Wrong && !scoped[f.Var]
+	}
+	notes, err := envsync.Judge(found, r.job.Rigor)
+	for i, n := range notes {
+		if i >= maxFindings {
+			n.Level = "info"
+		}
+		r.note(n.Level, n.Text)
+	}
+	if more := len(notes) - maxFindings; more > 0 {
+		r.note("warn", fmt.Sprintf("%d more oddities in hosts' NCCL settings (-v shows all)", more))
+	}
+	if e, ok := errors.AsType[*envsync.LintError](err); ok {
+		for _, f := range e.Findings {
+			r.oddities = append(r.oddities, f.Line())
+		}
+	}
 }
 
 // example is NAME=value as one may type it; "" if that is not to be shown.

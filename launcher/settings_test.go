@@ -28,7 +28,7 @@ func (f *fake) asked(answers bool) {
 	}
 	m := f.until(func(m wire.Message) bool { return m.Plan != nil || m.Ask != nil })
 	if m.Ask != nil {
-		now.Files = []wire.ConfFile{{Path: m.Ask.ConfFile, User: true, Text: wire.Bytes("NCCL_PROTO=" + string(m.Ask.Dir) + "\n")}}
+		now.Files = []wire.ConfFile{{Path: m.Ask.ConfFile, User: true, Text: wire.Bytes("NCCL_SYM_KERNEL=" + string(m.Ask.Dir) + "\n")}}
 		f.send(wire.Message{Settings: &now})
 		m = f.until(func(m wire.Message) bool { return m.Plan != nil })
 	}
@@ -65,7 +65,7 @@ func TestSettingsDecided(t *testing.T) {
 	}{
 		{"value", "NCCL_PROTO=LL128", "NCCL_ALGO=Ring NCCL_PROTO=LL128 NCCL_CONF_FILE=/dev/null"},
 		{"empty", "NCCL_PROTO=", "NCCL_ALGO=Ring NCCL_PROTO= NCCL_CONF_FILE=/dev/null"},
-		{"file", "NCCL_CONF_FILE=f", "NCCL_PROTO=/ NCCL_CONF_FILE=f"},
+		{"file", "NCCL_CONF_FILE=f", "NCCL_SYM_KERNEL=/ NCCL_CONF_FILE=f"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,5 +104,71 @@ func TestSettingsInVain(t *testing.T) {
 	w.good()
 	if got := w.stderr.String(); !strings.Contains(got, "warning: 127.0.0.1: its own NCCL settings are not known: it gave no answer") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// oddSettings is a host with settings that NCCL takes for something else than they say: one
+// that all hosts have, one that the first has, and a line without effect. It has interfaces
+// of which one is the beginning of the other.
+func (f *fake) oddSettings() {
+	text := "NCCL_BUFFSIZE=4MB\nNCCL_SOCKET_IFNAME=eth1\n"
+	if f.first() {
+		text += "NCCL_IB_TC=08\nNCCL_PROTO = LL\n"
+	}
+	settings := &wire.Settings{Files: []wire.ConfFile{{Path: wire.Bytes("/etc/nccl.conf"), Text: wire.Bytes(text)}}}
+	f.send(wire.Message{Hello: &wire.Hello{PID: os.Getpid(), Cores: 2, Port: 20000, Settings: settings,
+		Interfaces: []wire.Interface{{Name: "eth1", Addrs: []string{"10.0.0.1"}}, {Name: "eth10", Addrs: []string{"10.0.1.1"}}}}})
+	f.waitPlan()
+	f.send(wire.Message{Prepared: &wire.Prepared{}})
+	f.begin()
+	f.exitAll()
+	f.waitStop()
+	f.finish()
+}
+
+// What hosts have is looked at as what is typed is, and ends a job where that would.
+func TestSettingsAreLinted(t *testing.T) {
+	buffer := "NCCL_BUFFSIZE=4MB (/etc/nccl.conf:1 of localhost,127.0.0.1): NCCL reads 4 and nothing behind it; write NCCL_BUFFSIZE=4194304"
+	class := ": a 0 in front makes a number octal: NCCL reads 0; write NCCL_IB_TC=8"
+	line := "/etc/nccl.conf:4: NCCL_PROTO = LL: without effect: a blank is part of the name; write NCCL_PROTO=VALUE"
+	prefix := "localhost, 127.0.0.1: NCCL_SOCKET_IFNAME=eth1 means eth10, too, as names are prefixes; write NCCL_SOCKET_IFNAME==eth1"
+	tests := []struct {
+		name  string
+		rigor envsync.Rigor
+		set   string
+		end   []string // what the job ends by
+		warn  []string
+	}{
+		{"usual", envsync.Usual, "", []string{buffer}, []string{class, line}},
+		{"decided", envsync.Usual, "NCCL_BUFFSIZE=4194304", nil, []string{class, line, prefix}},
+		{"lax", envsync.Lax, "", nil, []string{buffer, class, line, prefix}},
+		{"strict", envsync.Strict, "NCCL_BUFFSIZE=4194304", []string{class, line, prefix}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, "odd-settings", 1, 1)
+			w.job.Rigor = tt.rigor
+			if tt.set != "" {
+				w.job.Env = envsync.Policy{Set: []envsync.Setting{{Flag: "-x", Text: tt.set}}}
+			}
+			_, err := w.run()
+			e, _ := errors.AsType[*FoundError](err)
+			switch {
+			case tt.end == nil && err != nil:
+				t.Errorf("got %v; want no error", err)
+			case tt.end != nil && (e == nil || len(e.Lines) != len(tt.end)):
+				t.Errorf("got %v; want %q", err, tt.end)
+			}
+			for _, text := range tt.end {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("got %v; want %q", err, text)
+				}
+			}
+			for _, text := range tt.warn {
+				if !strings.Contains(w.stderr.String(), text) {
+					t.Errorf("got %q; want %q", w.stderr, text)
+				}
+			}
+		})
 	}
 }

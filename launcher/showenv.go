@@ -37,7 +37,7 @@ func ShowEnv(w io.Writer, job Job) error {
 			fmt.Fprintf(w, "  %s\n", envsync.Explain(v))
 			printMeaning(w, v)
 			for _, f := range found[v] {
-				printFinding(w, f, job.EnvStrict)
+				printFinding(w, f, job.Rigor)
 			}
 		}
 	})
@@ -66,9 +66,9 @@ func printMeaning(w io.Writer, v envsync.Var) {
 }
 
 // printFinding writes a finding with what a launch would make of it.
-func printFinding(w io.Writer, f envsync.Finding, strict bool) {
+func printFinding(w io.Writer, f envsync.Finding, rigor envsync.Rigor) {
 	level := "warning"
-	if _, err := envsync.Judge([]envsync.Finding{f}, strict); err != nil {
+	if _, err := envsync.Judge([]envsync.Finding{f}, rigor); err != nil {
 		level = "error"
 	}
 	fmt.Fprintf(w, "      %s: %s\n", level, f.Msg)

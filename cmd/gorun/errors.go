@@ -92,6 +92,9 @@ func fullReport(err error, o options) report {
 	if e, ok := errors.AsType[*launcher.SettingsError](err); ok {
 		return settingsReport(e)
 	}
+	if e, ok := errors.AsType[*launcher.FoundError](err); ok {
+		return foundReport(e, o)
+	}
 	if e, ok := errors.AsType[*launcher.LibrariesError](err); ok {
 		r.linef("NCCL's libraries differ between hosts, and --env-strict is given; nothing was started")
 		for _, l := range e.Lines {
@@ -100,7 +103,7 @@ func fullReport(err error, o options) report {
 		return r
 	}
 	if e, ok := errors.AsType[*envsync.LintError](err); ok {
-		return lintReport(e)
+		return lintReport(e, o)
 	}
 	if e, ok := errors.AsType[*output.PatternError](err); ok {
 		return report{[]string{"--output-dir " + e.Text}, []string{e.Hint}}
@@ -129,7 +132,7 @@ const maxDifferences = 16
 
 // lintReport lists settings that NCCL would take for something else. Each hint names its
 // variable where there are several.
-func lintReport(e *envsync.LintError) report {
+func lintReport(e *envsync.LintError, o options) report {
 	var r report
 	for i, f := range e.Findings {
 		if i == maxDifferences {
@@ -144,6 +147,28 @@ func lintReport(e *envsync.LintError) report {
 		default:
 			r.hintf("%s: %s", strings.TrimSuffix(envsync.Show(envsync.Var{Name: f.Var.Name}), "="), f.Hint)
 		}
+	}
+	if !o.envStrict {
+		r.hintf("with --env-lax gorun only warns, as for an NCCL that is newer")
+	}
+	return r
+}
+
+// foundReport lists what is odd in the settings that hosts have of their own.
+func foundReport(e *launcher.FoundError, o options) report {
+	var r report
+	r.linef("hosts have NCCL settings that may not do what they say; nothing was started")
+	for i, line := range e.Lines {
+		if i == maxDifferences {
+			r.linef("  and %d more", len(e.Lines)-i)
+			break
+		}
+		r.linef("  %s", shorten(line))
+	}
+	if o.envStrict {
+		r.hintf("without --env-strict gorun warns of most of them")
+	} else {
+		r.hintf("-x NAME=VALUE decides for all hosts; with --env-lax gorun only warns")
 	}
 	return r
 }
@@ -176,6 +201,7 @@ func settingsReport(e *launcher.SettingsError) report {
 	if d.Name != "NCCL_COMM_ID" && d.Name != "NCCL_NET" { // an empty one is an error there
 		hint += fmt.Sprintf(", -x %s= leaves it to NCCL", d.Name)
 	}
+	hint += "; with --env-lax gorun only warns"
 	r.hintf("%s", hint)
 	return r
 }

@@ -56,6 +56,7 @@ type options struct {
 	lostAfter time.Duration
 	noGossip  bool
 	envStrict bool
+	envLax    bool
 
 	verbose bool
 	quiet   bool
@@ -301,6 +302,12 @@ func (o *options) environmentFlags() group {
 			text: `End the job where gorun would only warn of settings that NCCL may not take for what is
 				meant, and of settings and libraries of NCCL, and of its plugins, that differ between
 				hosts or ranks.`,
+		},
+		{
+			words: "--env-lax", value: yes(&o.envLax), key: "env-lax",
+			text: `Warn of settings by which the job would otherwise end: those that NCCL is known to take
+				for something else than is written, and those that differ between hosts or ranks and
+				must not. For a newer NCCL, which may know better.`,
 		},
 		{
 			words: "--backend", arg: "NAME", value: value(&o.backend, backendName), complete: "cpu", key: "backend",

@@ -139,6 +139,16 @@ func (o *options) policy(env environment) envsync.Policy {
 	return p
 }
 
+func (o *options) rigor() envsync.Rigor {
+	switch {
+	case o.envStrict:
+		return envsync.Strict
+	case o.envLax:
+		return envsync.Lax
+	}
+	return envsync.Usual
+}
+
 // ranks is the size of the job, 0 if that is not said.
 func (o *options) ranks() int {
 	total := 0

@@ -275,7 +275,7 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 		BindTo: o.bindTo.to, CoresPerRank: o.bindTo.cores, ReportBindings: o.reportBindings || o.bindTo.report,
 		Env: o.policy(c.env), Prefix: o.prefix, Dir: dir, Bcast: o.bcast, Preload: o.preload, Backend: o.backend, PMI: o.pmi, Interface: o.iface,
 		Stdin: o.stdin, Pty: o.pty, Tag: o.tag, Stamp: o.stamp, OutputDir: absolutePattern(dir, o.outputDir),
-		Timeout: o.timeout, Grace: o.grace, ConnectTimeout: o.connectTimeout, LostAfter: o.lostAfter, NoGossip: o.noGossip, EnvStrict: o.envStrict,
+		Timeout: o.timeout, Grace: o.grace, ConnectTimeout: o.connectTimeout, LostAfter: o.lostAfter, NoGossip: o.noGossip, Rigor: o.rigor(),
 		Fanout: o.fanout, KeepGoing: o.keepGoing, AcceptNewHostKeys: o.acceptNew, Rsh: o.rsh,
 		SSHPort: o.sshPort, SSHConfig: o.sshFiles(), RetryHosts: o.retryHosts,
 		ShowLayout: o.layout, Fold: o.fold,

@@ -177,6 +177,8 @@ func (o *options) checkPairs() error {
 		return &usageError{"--oversubscribe and --nooversubscribe contradict each other", nil}
 	case o.envAll && o.envNone:
 		return &usageError{"-genvall and -genvnone contradict each other", nil}
+	case o.envStrict && o.envLax:
+		return &usageError{"--env-strict and --env-lax contradict each other", nil}
 	case o.quiet && o.verbose:
 		return &usageError{"-q and -v contradict each other", nil}
 	case o.rsh != "" && o.sshPort != 0:

@@ -191,7 +191,7 @@ func (s *settler) read(ctx context.Context, given string) (out []wire.ConfFile) 
 		select {
 		case f = <-texts[i]:
 		case <-ctx.Done():
-			f.Trouble = noAnswer
+			f.Trouble = "cannot be read: " + noAnswer
 		}
 		if f.Trouble != "" || len(f.Text) > 0 {
 			out = append(out, f)
@@ -208,7 +208,7 @@ func readSmall(name string, most int) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, bare(err)
+		return nil, fmt.Errorf("cannot be read: %w", bare(err))
 	}
 	defer f.Close()
 	fi, err := f.Stat()

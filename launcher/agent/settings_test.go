@@ -162,7 +162,7 @@ func TestReadSmall(t *testing.T) {
 	os.Symlink("loop", dir+"/loop")
 	for name, want := range map[string]string{
 		"file": "text <nil>", "none": " <nil>", "file/below": " <nil>", "pipe": " is no regular file", ".": " is a directory",
-		"loop": " too many levels of symbolic links",
+		"loop": " cannot be read: too many levels of symbolic links",
 	} {
 		text, err := readSmall(dir+"/"+name, 100)
 		if got := fmt.Sprintf("%s %v", text, err); got != want {
