@@ -70,10 +70,11 @@ type own struct {
 // also where it may do no harm, or nowhere. Nothing is changed of what it is given.
 func Reconcile(hosts []Found, rigor Rigor, decided func(host int, name string) (origin string, ok bool), name func(hosts []int) string) Own {
 	out := Own{Hosts: make([][]Var, len(hosts)), rigor: rigor}
-	for _, n := range namesOf(hosts) {
+	all, names := valuesOf(hosts)
+	for _, n := range names {
 		values := make([]own, len(hosts))
-		for i, f := range hosts {
-			values[i] = f.value(n)
+		for i := range hosts {
+			values[i] = all[i][n]
 		}
 		out.settle(n, hosts, values, decided, name)
 	}
@@ -94,34 +95,35 @@ func HostSetting(name string) bool {
 	return hasPrefix(name, "NCCL_", "UCX_", "SHARP_", "OFI_", "FI_") && validName(name)
 }
 
-// namesOf lists the variables that hosts have.
-func namesOf(hosts []Found) []string {
-	names := map[string]bool{}
+// valuesOf returns each host's own values by name, and all of the names.
+func valuesOf(hosts []Found) (values []map[string]own, names []string) {
+	all := map[string]bool{}
 	for _, f := range hosts {
-		for _, p := range f {
-			for _, s := range p.Set {
-				if HostSetting(s.Name) {
-					names[s.Name] = true
-				}
-			}
+		v := f.values()
+		values = append(values, v)
+		for name := range v {
+			all[name] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(names))
+	return values, slices.Sorted(maps.Keys(all))
 }
 
-// value is the host's own value of a variable.
-func (f Found) value(name string) own {
+// values are the host's own values.
+func (f Found) values() map[string]own {
+	out := map[string]own{}
 	for _, kind := range kinds() {
 		for _, p := range f {
 			if p.Kind != kind {
 				continue
 			}
-			if i := slices.IndexFunc(p.Set, func(s ConfSetting) bool { return s.Name == name }); i >= 0 {
-				return own{p.Set[i].Value, kind, p.at(p.Set[i])}
+			for _, s := range p.Set {
+				if _, ok := out[s.Name]; !ok && HostSetting(s.Name) {
+					out[s.Name] = own{s.Value, kind, p.at(s)}
+				}
 			}
 		}
 	}
-	return own{}
+	return out
 }
 
 // at says where s is set, for people.
@@ -213,6 +215,10 @@ func (v HostsValue) Text(name string) string {
 // be. A host is not asked that has the variable from a place behind one which it could not
 // tell, if others have it from there: it gets what these have.
 func (o *Own) unite(name string, hosts []Found, values []own, open []bool, called func([]int) string) bool {
+	known := map[string]bool{} // kinds of places from which hosts have it
+	for _, v := range values {
+		known[v.kind] = true
+	}
 	groups := map[own][]int{} // by value and whether there is one
 	var order []own
 	var unsure []int
@@ -220,7 +226,7 @@ func (o *Own) unite(name string, hosts []Found, values []own, open []bool, calle
 		if !open[i] {
 			continue
 		}
-		if hosts[i].outdone(v, values) {
+		if hosts[i].outdone(v, known) {
 			unsure = append(unsure, i)
 			continue
 		}
@@ -257,12 +263,12 @@ func (o *Own) unite(name string, hosts []Found, values []own, open []bool, calle
 
 // outdone reports whether this host, whose value is v, may have another from a place
 // that it could not tell, and that others have it from.
-func (f Found) outdone(v own, values []own) bool {
+func (f Found) outdone(v own, known map[string]bool) bool {
 	for _, kind := range kinds() {
 		if kind == v.kind {
 			return false
 		}
-		if f.unsure(kind) && slices.ContainsFunc(values, func(v own) bool { return v.kind == kind }) {
+		if known[kind] && f.unsure(kind) {
 			return true
 		}
 	}
@@ -326,8 +332,8 @@ func (o *Own) remark(hosts []Found, called func([]int) string) {
 				if by[n] == nil {
 					order = append(order, n)
 				}
-				if !slices.Contains(by[n], i) {
-					by[n] = append(by[n], i)
+				if list := by[n]; len(list) == 0 || list[len(list)-1] != i {
+					by[n] = append(list, i)
 				}
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"gorun/envsync"
 	"gorun/hostfile"
 	"gorun/launcher/output"
 	"gorun/launcher/wire"
@@ -106,7 +107,7 @@ func (r *run) decide() (Layout, site, error) {
 	}
 	spec := r.env.lookup("NCCL_SOCKET_IFNAME")
 	for _, text := range prefixNotes(peers, layout, spec) {
-		r.odd(text)
+		r.remark(envsync.Note{Level: "warn", Text: text})
 	}
 	if r.oddities != nil {
 		return layout, site{}, &FoundError{Lines: r.oddities}

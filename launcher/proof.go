@@ -45,6 +45,7 @@ const wholeJob = -1
 // programGroup counts what the ranks of a group have instead of what was planned.
 type programGroup struct {
 	ranks   int
+	cut     int                       // those of them that have more changes than were told
 	changes map[string]map[string]int // by name, then by what stands for the value
 }
 
@@ -116,6 +117,9 @@ func (p *proof) count(rank, by int, touched map[groupKey]bool) {
 		return
 	}
 	p.settled += by
+	if s.Early {
+		return // it may yet become what the others are
+	}
 	for _, host := range []int{wholeJob, p.layout.Ranks[rank].Host} {
 		key := groupKey{p.layout.Ranks[rank].App, s.Program, host}
 		g := p.groups[key]
@@ -124,6 +128,9 @@ func (p *proof) count(rank, by int, touched map[groupKey]bool) {
 			p.groups[key] = g
 		}
 		g.ranks += by
+		if s.More > 0 {
+			g.cut += by
+		}
 		for _, c := range s.Changes {
 			if compared(c.Name, host) {
 				g.add(c, by)
@@ -152,7 +159,7 @@ func (g *programGroup) differing() []string {
 		for _, n := range values {
 			changed += n
 		}
-		if changed > 0 && (changed < g.ranks || len(values) > 1) {
+		if changed > 0 && (changed < g.ranks-g.cut || len(values) > 1) {
 			names = append(names, name)
 		}
 	}
@@ -181,10 +188,13 @@ func (p *proof) difference(key groupKey, name string) EnvDifference {
 	by := map[string]*EnvValue{}
 	for rank, s := range p.ranks {
 		place := p.layout.Ranks[rank]
-		if s == nil || s.Program != key.program || place.App != key.app || key.host != wholeJob && key.host != place.Host {
+		if s == nil || s.Early || s.Program != key.program || place.App != key.app || key.host != wholeJob && key.host != place.Host {
 			continue
 		}
 		id, v := valueOf(s, name)
+		if v.Planned && s.More > 0 {
+			continue // it is not known
+		}
 		if by[id] == nil {
 			by[id] = &v
 		}

@@ -25,6 +25,14 @@ func told(lines ...string) *wire.Proof {
 		}
 		s := wire.Settled{Ranks: ranks, Program: f[1], Digest: "d.e"}
 		for _, c := range f[2:] {
+			switch c {
+			case "early":
+				s.Early = true
+				continue
+			case "more":
+				s.More = 1
+				continue
+			}
 			name, value, set := strings.Cut(c, "=")
 			if !set {
 				s.Changes = append(s.Changes, wire.Change{Name: strings.TrimPrefix(name, "-")})
@@ -53,6 +61,11 @@ func TestProof(t *testing.T) {
 		{"one-host-only-so-far", []string{"0,1 p NCCL_ALGO=Tree"}, "", 2},
 		{"at-different-stages", []string{"0 sleep; 1 p NCCL_ALGO=Tree", "2,3 p NCCL_ALGO=Tree"}, "", 4},
 		{"a-stage-later", []string{"0 sleep; 1 p NCCL_ALGO=Tree", "2,3 p NCCL_ALGO=Tree", "0 p NCCL_ALGO=Tree"}, "", 4},
+		{"may-start-itself-anew", []string{"0 p NCCL_ALGO=Tree; 1 p early", "2,3 p early"}, "", 4},
+		{"starts-itself-anew-later", []string{"0 p NCCL_ALGO=Tree; 1 p early", "2,3 p early", "1 p NCCL_ALGO=Tree", "2,3 p NCCL_ALGO=Tree"}, "", 4},
+		{"does-not-start-itself-anew", []string{"0 p NCCL_ALGO=Tree; 1 p early", "2,3 p early", "1 p"}, "NCCL_ALGO!: 0/1", 3},
+		{"not-all-is-told", []string{"0,1 p NCCL_ALGO=Tree NCCL_PROTO=LL", "2,3 p NCCL_ALGO=Tree more"}, "", 4},
+		{"what-is-told-differs", []string{"0,1 p NCCL_ALGO=Tree", "2 p NCCL_ALGO=Tree; 3 p NCCL_ALGO=Ring more"}, "NCCL_ALGO!: 3/0-2", 0},
 		{"changed-after-all", []string{"0,1 p", "2,3 p", "1 p -NCCL_ALGO"}, "NCCL_ALGO!: 1/0,2-3", 3},
 		{"told-once", []string{"0 p; 1 p -NCCL_ALGO", "2 p; 3 p -NCCL_ALGO"}, "NCCL_ALGO!: 1/0", 3},
 		{"host-name-per-host", []string{"0,1 p NCCL_IB_HCA=a", "2,3 p NCCL_IB_HCA=b"}, "", 4},

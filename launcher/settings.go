@@ -52,13 +52,16 @@ func (r *run) settle(h *host) (answers int) {
 	return answers
 }
 
-// found is what a host has of its own. The environment of an agent on this machine is the
-// launch environment: what of that is sent has been decided.
-func (r *run) found(h *host) envsync.Found {
+// found is what a host has of its own, and notes about it. The environment of an agent on
+// this machine is the launch environment: what of that is sent has been decided.
+func (r *run) found(h *host) (out envsync.Found, notes []envsync.Note) {
+	note := func(level, format string, args ...any) {
+		notes = append(notes, envsync.Note{Level: level, Text: fmt.Sprintf(format, args...)})
+	}
 	s := cmp.Or(h.settings, &wire.Settings{})
 	if h.settings == nil && h.hello.More {
 		s.Trouble = "it gave no answer"
-		r.odd(fmt.Sprintf("%s: its own NCCL settings are not known: it gave no answer", h.spec.Name))
+		note("warn", "its own NCCL settings are not known: it gave no answer")
 	}
 	login := envsync.Place{Kind: envsync.FromLogin, Name: envsync.FromLogin, Unknown: s.Trouble != ""}
 	session := envsync.Place{Kind: envsync.FromSession, Name: envsync.FromSession}
@@ -67,31 +70,36 @@ func (r *run) found(h *host) envsync.Found {
 	} else {
 		login.Set, session.Set = entries(s.Login), entries(s.Session)
 		if s.Trouble != "" && h.settings != nil {
-			r.note("info", fmt.Sprintf("%s: not known what NCCL settings a login shell has: %s", h.spec.Name, s.Trouble))
+			note("info", "not known what NCCL settings a login shell has: %s", s.Trouble)
 		}
 	}
-	out := envsync.Found{login, session}
+	out = envsync.Found{login, session}
+	name, given := r.env.confFile(h.spec.Name)
+	missing := given && name != "" && name != os.DevNull && h.settings != nil
 	for _, f := range s.Files {
-		if name, _ := r.env.confFile(h.spec.Name); f.User && name == os.DevNull {
+		if f.User && name == os.DevNull {
 			continue
 		}
-		out = append(out, r.foundFile(h, f))
+		missing = missing && !f.User
+		out = append(out, foundFile(f, note))
 	}
-	return out
+	if missing {
+		note("warn", "there is no file %s, which NCCL_CONF_FILE names, and NCCL says nothing about that", quoteArg(name))
+	}
+	return out, notes
 }
 
-func (r *run) foundFile(h *host, f wire.ConfFile) envsync.Place {
+func foundFile(f wire.ConfFile, note func(level, format string, args ...any)) envsync.Place {
 	p := envsync.Place{Kind: envsync.FromHost, Name: string(f.Path)}
 	if f.User {
 		p.Kind = envsync.FromUser
 	}
 	if f.Trouble != "" {
-		text := fmt.Sprintf("%s: NCCL settings of %s are not known: it %s", h.spec.Name, quoteArg(p.Name), f.Trouble)
+		level := "warn"
 		if strings.HasSuffix(f.Trouble, os.ErrPermission.Error()) {
-			r.note("info", text) // NCCL cannot read it either
-		} else {
-			r.odd(text)
+			level = "info" // NCCL cannot read it either
 		}
+		note(level, "NCCL settings of %s are not known: it %s", quoteArg(p.Name), f.Trouble)
 		p.Unknown = true
 		return p
 	}
@@ -115,8 +123,17 @@ func entries(list []wire.Bytes) []envsync.ConfSetting {
 func (r *run) reconcile(layout Layout) error {
 	hosts := layout.Hosts()
 	found := make([]envsync.Found, len(hosts))
+	alike := map[envsync.Note][]int{} // hosts with the same note
+	var order []envsync.Note
 	for i, h := range hosts {
-		found[i] = r.found(r.hosts[h])
+		var notes []envsync.Note
+		found[i], notes = r.found(r.hosts[h])
+		for _, n := range notes {
+			if alike[n] == nil {
+				order = append(order, n)
+			}
+			alike[n] = append(alike[n], i)
+		}
 	}
 	names := func(which []int) string {
 		list := make([]string, len(which))
@@ -125,14 +142,13 @@ func (r *run) reconcile(layout Layout) error {
 		}
 		return hostfile.Fold(list)
 	}
+	for _, n := range order {
+		r.remark(envsync.Note{Level: n.Level, Text: names(alike[n]) + ": " + n.Text})
+	}
 	decided := r.env.decided()
 	own := envsync.Reconcile(found, r.job.Rigor, func(i int, name string) (string, bool) { return decided(r.hosts[hosts[i]].spec.Name, name) }, names)
 	for _, n := range own.Notes {
-		if n.Level == "warn" {
-			r.odd(n.Text)
-		} else {
-			r.note(n.Level, n.Text)
-		}
+		r.remark(n)
 	}
 	if len(own.Conflicts) > 0 {
 		e := &SettingsError{}
@@ -155,12 +171,12 @@ func (r *run) reconcile(layout Layout) error {
 	return nil
 }
 
-// odd warns of something odd in hosts' settings, by which a strict job ends.
-func (r *run) odd(text string) {
-	if r.job.Rigor == envsync.Strict {
-		r.oddities = append(r.oddities, text)
+// remark tells a note about hosts' settings. By a warning a strict job ends.
+func (r *run) remark(n envsync.Note) {
+	if n.Level == "warn" && r.job.Rigor == envsync.Strict {
+		r.oddities = append(r.oddities, n.Text)
 	} else {
-		r.note("warn", text)
+		r.note(n.Level, n.Text)
 	}
 }
 

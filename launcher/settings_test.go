@@ -27,7 +27,10 @@ func (f *fake) asked(answers bool) {
 		f.send(wire.Message{Settings: &now})
 	}
 	m := f.until(func(m wire.Message) bool { return m.Plan != nil || m.Ask != nil })
-	if m.Ask != nil {
+	if m.Ask != nil && string(m.Ask.ConfFile) == "/gone" {
+		f.send(wire.Message{Settings: &wire.Settings{}})
+		m = f.until(func(m wire.Message) bool { return m.Plan != nil })
+	} else if m.Ask != nil {
 		now.Files = []wire.ConfFile{{Path: m.Ask.ConfFile, User: true, Text: wire.Bytes("NCCL_SYM_KERNEL=" + string(m.Ask.Dir) + "\n")}}
 		f.send(wire.Message{Settings: &now})
 		m = f.until(func(m wire.Message) bool { return m.Plan != nil })
@@ -97,12 +100,23 @@ func sameLines(a, b string) bool {
 	return true
 }
 
+// That hosts lack a file which the user names is told once.
+func TestSettingsFileMissing(t *testing.T) {
+	w := newWorld(t, "asked", 1, 1)
+	w.job.Env = envsync.Policy{Set: []envsync.Setting{{Flag: "-x", Text: "NCCL_CONF_FILE=/gone"}}}
+	w.good()
+	want := "warning: localhost,127.0.0.1: there is no file /gone, which NCCL_CONF_FILE names"
+	if got := w.stderr.String(); strings.Count(got, "/gone") != 1 || !strings.Contains(got, want) {
+		t.Errorf("got %q; want %q", got, want)
+	}
+}
+
 // A host that never answers is not waited for for ever.
 func TestSettingsInVain(t *testing.T) {
 	w := newWorld(t, "asked-in-vain", 1, 1)
 	w.waits.answer = 50 * time.Millisecond
 	w.good()
-	if got := w.stderr.String(); !strings.Contains(got, "warning: 127.0.0.1: its own NCCL settings are not known: it gave no answer") {
+	if got := w.stderr.String(); !strings.Contains(got, "warning: localhost,127.0.0.1: its own NCCL settings are not known: it gave no answer") {
 		t.Errorf("got %q", got)
 	}
 }

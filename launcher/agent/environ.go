@@ -5,11 +5,14 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"io/fs"
 	"path"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"gorun/envsync"
 	"gorun/launcher/wire"
@@ -109,8 +112,10 @@ func planned(env []string) environ {
 type glimpse struct {
 	rank     int
 	readable bool
+	gone     bool    // its process has ended meanwhile
 	key      procKey // of its effective process, as all that follows
 	file     string  // that it runs
+	cmdline  string  // its beginning
 	program  string  // stands for that and the arguments, but for numbers in these
 	library  string  // the libnccl that it maps; "": none
 	environ  environ
@@ -126,6 +131,7 @@ func (l *looker) glance(rank int, procs []proc, known procKey, library string) g
 	dir := strconv.Itoa(p.pid)
 	env, err := l.proc.Open(dir + "/environ")
 	if err != nil {
+		g.gone = ended(err)
 		return g
 	}
 	defer env.Close()
@@ -133,12 +139,17 @@ func (l *looker) glance(rank int, procs []proc, known procKey, library string) g
 	g.environ = e
 	// This one last: a process that ends has an empty environment, and then no file.
 	if g.file, err = fs.ReadLink(l.proc, dir+"/exe"); err != nil || !ok {
+		g.gone = err != nil && ended(err)
 		return g
 	}
 	g.readable = true
-	g.program = programKeyOf(g.file, l.head(dir+"/cmdline", maxCmdline))
+	g.cmdline = l.head(dir+"/cmdline", maxCmdline)
+	g.program = programKeyOf(g.file, g.cmdline)
 	return g
 }
+
+// ended reports whether a file of /proc could not be read as its process is no more.
+func ended(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 // effective returns the process of a rank that counts, and the libnccl that it maps.
 func (l *looker) effective(procs []proc, known procKey, library string) (proc, string) {

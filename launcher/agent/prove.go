@@ -25,6 +25,10 @@ const (
 	// its file then; what a shell that stays has started may be one of several.
 	settleFirst = 700 * time.Millisecond
 	settleOther = 2900 * time.Millisecond
+
+	// A program that is what was started may still start itself anew, with other settings.
+	// Ranks do so at different times, as their file systems are not equally fast.
+	settleWhole = 4500 * time.Millisecond
 )
 
 // proofTime is when ranks are looked at.
@@ -82,12 +86,15 @@ type prover struct {
 // proving is one rank as a prover sees it.
 type proving struct {
 	plan  environ
+	path  string // of the program that was started
+	argv  []string
 	first int  // pid of its first process
 	busy  bool // a reader has not come back
 
 	last    glimpse
 	since   time.Duration // when last was first seen
 	settled bool
+	early   bool // it has settled, but may start itself anew
 	refused bool // its process does not let itself be read, or is not of this rank by its environment
 	told    string
 	denied  bool // that it was refused has been told
@@ -101,7 +108,7 @@ func newProver(j *job) *prover {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, r := range j.ranks {
-		p.ranks[r.n] = &proving{plan: planned(r.env), first: r.pid}
+		p.ranks[r.n] = &proving{plan: planned(r.env), path: r.path, argv: r.argv, first: r.pid}
 	}
 	return p
 }
@@ -153,6 +160,9 @@ func (p *prover) unsettled() bool {
 
 // take takes over what a look has told.
 func (r *proving) take(g glimpse, at time.Duration) {
+	if g.gone {
+		return
+	}
 	r.refused = !g.readable || !r.plan.sameRank(g.environ)
 	switch {
 	case r.refused:
@@ -166,7 +176,18 @@ func (r *proving) take(g glimpse, at time.Duration) {
 		}
 		r.last = g
 		r.settled = at-r.since >= need
+		r.early = g.key.pid == r.first && asStarted(g.cmdline, r.path, r.argv) && at-r.since < settleWhole
 	}
+}
+
+// asStarted reports whether a command line is that of a program that was started with
+// argv, or of the interpreter that the kernel takes for a script.
+func asStarted(cmdline, path string, argv []string) bool {
+	if len(argv) == 0 {
+		return false
+	}
+	line := func(first string) string { return strings.Join(append([]string{first}, argv[1:]...), "\x00") + "\x00" }
+	return cmdline == line(argv[0]) || strings.HasSuffix(cmdline, "\x00"+line(path))
 }
 
 // sameRank reports whether an environment is by its names the planned rank's. One that is
@@ -216,13 +237,17 @@ const (
 // pack puts what was seen into messages that the head takes.
 func pack(seen []wire.Settled, refused []int, last bool) []wire.Proof {
 	var out []wire.Proof
-	for part := range slices.Chunk(seen, maxGroups) {
-		most := min(wire.MaxChanges, maxChanges/len(part))
-		for i, s := range part {
-			over := max(len(s.Changes)-most, 0)
-			part[i].Changes, part[i].More = s.Changes[:len(s.Changes)-over], over
+	groups, changes := maxGroups, 0
+	for _, s := range seen {
+		s.More = max(len(s.Changes)-wire.MaxChanges, 0)
+		s.Changes = s.Changes[:len(s.Changes)-s.More]
+		if groups == maxGroups || changes+len(s.Changes) > maxChanges {
+			out = append(out, wire.Proof{})
+			groups, changes = 0, 0
 		}
-		out = append(out, wire.Proof{Settled: part})
+		m := &out[len(out)-1]
+		m.Settled = append(m.Settled, s)
+		groups, changes = groups+1, changes+len(s.Changes)
 	}
 	if len(out) == 0 && (last || refused != nil) {
 		out = append(out, wire.Proof{})
@@ -250,6 +275,7 @@ func (r *proving) seen() wire.Settled {
 			s.Changes = append(s.Changes, wire.Change{Name: name})
 		}
 	}
+	s.Early = r.early && len(s.Changes) == 0
 	slices.SortFunc(s.Changes, func(a, b wire.Change) int {
 		return cmp.Or(cmp.Compare(weight(a.Name), weight(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
@@ -275,6 +301,9 @@ func keyOf(s wire.Settled) string {
 	}
 	for _, c := range s.Changes {
 		b.WriteString(c.Name + "=" + c.Sum + "\x00")
+	}
+	if s.Early {
+		b.WriteString("early")
 	}
 	return b.String()
 }

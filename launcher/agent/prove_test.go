@@ -224,6 +224,7 @@ func TestSettle(t *testing.T) {
 		}, false},
 		{"child", func(r *proving) { r.take(other, 1000e6); r.take(other, 2000e6) }, false},
 		{"child-that-stays", func(r *proving) { r.take(other, 1000e6); r.take(other, 5000e6) }, true},
+		{"ended", func(r *proving) { r.take(first, 200e6); r.take(first, 1000e6); r.take(glimpse{gone: true}, 2000e6) }, true},
 		{"unreadable", func(r *proving) { r.take(first, 200e6); r.take(first, 1000e6); r.take(glimpse{}, 2000e6) }, false},
 		{"another-rank", func(r *proving) {
 			g := seenAt(100, "/bin/p", "GORUN_JOB_ID=j\x00GORUN_RANK=1\x00")
@@ -235,6 +236,64 @@ func TestSettle(t *testing.T) {
 		r := &proving{plan: plan, first: 100}
 		if tt.play(r); r.settled != tt.want {
 			t.Errorf("%s: settled %v; want %v", tt.name, r.settled, tt.want)
+		}
+	}
+}
+
+// A program that has just been started may start itself anew; one that a wrapper has become
+// was started by that.
+func TestEarly(t *testing.T) {
+	const text = "GORUN_JOB_ID=j\x00GORUN_RANK=0\x00NCCL_ALGO=Ring\x00"
+	script := []string{"./run", "-n", "2"}
+	tests := []struct {
+		name    string
+		path    string
+		argv    []string
+		cmdline string
+		pid     int
+		text    string
+		want    bool
+	}{
+		{"started", "/bin/p", []string{"p", "x"}, "p\x00x\x00", 100, text, true},
+		{"script", "./run", script, "/bin/sh\x00-e\x00./run\x00-n\x002\x00", 100, text, true},
+		{"script-has-become-a-program", "./run", script, "prog\x00-n\x002\x00", 100, text, false},
+		{"wrapper-has-become-its-argument", "/usr/bin/env", []string{"env", "p", "x"}, "p\x00x\x00", 100, text, false},
+		{"child", "/bin/p", []string{"p", "x"}, "p\x00x\x00", 101, text, false},
+		{"has-started-itself-anew", "/bin/p", []string{"p", "x"}, "p\x00x\x00", 100, text + "NCCL_PROTO=LL\x00", false},
+	}
+	for _, tt := range tests {
+		r := &proving{plan: planned([]string{"GORUN_JOB_ID=j", "GORUN_RANK=0", "NCCL_ALGO=Ring"}), first: 100, path: tt.path, argv: tt.argv}
+		g := seenAt(tt.pid, "/bin/p", tt.text)
+		g.cmdline = tt.cmdline
+		r.take(g, 200*time.Millisecond)
+		r.take(g, 4*time.Second)
+		if got := r.seen().Early; !r.settled || got != tt.want {
+			t.Errorf("%s: settled %v, early %v; want %v", tt.name, r.settled, got, tt.want)
+		}
+		r.take(g, 5*time.Second)
+		if r.seen().Early {
+			t.Errorf("%s: early for ever", tt.name)
+		}
+	}
+}
+
+// A host with very many ranks, each with another value of something, tells of what else they
+// have all the same.
+func TestProofsTellOfAll(t *testing.T) {
+	p := &prover{ranks: map[int]*proving{}}
+	for rank := range 65 {
+		values := map[string]setting{"UCX_NET_DEVICES": newSetting("UCX_NET_DEVICES", fmt.Sprint(rank))}
+		for i := range 20 {
+			name := fmt.Sprintf("NCCL_A%d", i)
+			values[name] = newSetting(name, "1")
+		}
+		p.ranks[rank] = &proving{plan: planned(nil), settled: true, last: glimpse{environ: environ{values: values}}}
+	}
+	for _, m := range p.proofs(true) {
+		for _, s := range m.Settled {
+			if len(s.Changes) != 21 || s.More != 0 {
+				t.Fatalf("%d changes and %d more; want 21", len(s.Changes), s.More)
+			}
 		}
 	}
 }

@@ -193,7 +193,7 @@ func (s *settler) read(ctx context.Context, given string) (out []wire.ConfFile) 
 		case <-ctx.Done():
 			f.Trouble = "cannot be read: " + noAnswer
 		}
-		if f.Trouble != "" || len(f.Text) > 0 {
+		if f.Trouble != "" || f.Text != nil {
 			out = append(out, f)
 		}
 	}

@@ -105,8 +105,12 @@ func TestSettingsOfLoginShell(t *testing.T) {
 	if got := brief(<-told, dir); got != want {
 		t.Errorf("got %s; want %s", got, want)
 	}
-	s.asks <- wire.Ask{ConfFile: wire.Bytes("other"), Dir: wire.Bytes(dir + "/home")}
 	put(t, dir+"/home/other", "")
+	s.asks <- wire.Ask{ConfFile: wire.Bytes("other"), Dir: wire.Bytes(dir + "/home")}
+	if got := brief(<-told, dir); got != `NCCL_PROTO=LL NCCL_ALGO=Tree|NCCL_ALGO=Ring||/home/other true ""` {
+		t.Errorf("got %s; want the empty file", got)
+	}
+	s.asks <- wire.Ask{ConfFile: wire.Bytes("gone"), Dir: wire.Bytes(dir + "/home")}
 	if got := brief(<-told, dir); got != "NCCL_PROTO=LL NCCL_ALGO=Tree|NCCL_ALGO=Ring|" {
 		t.Errorf("got %s; want it without the file", got)
 	}

@@ -390,6 +390,10 @@ type Settled struct {
 	Digest  string   `json:"digest"`            // of the NCCL settings, as GORUN_ENV_DIGEST
 	Changes []Change `json:"changes,omitempty"`
 	More    int      `json:"more,omitempty"` // changes that are not told
+
+	// Early: they are still what was started, with nothing changed, and have not run for
+	// long: a program may start itself anew with other settings.
+	Early bool `json:"early,omitempty"`
 }
 
 // Change is a variable that is not as planned.
