@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	testLimit = 20 * time.Second // for anything that is expected to happen
+	testLimit = time.Minute // for anything that is expected to happen
 	testNonce = "0123456789abcdef"
 )
 

@@ -268,7 +268,6 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	h := startAgent(t, launch{})
 	p := newPlan(t, self("daemon"), []string{"sleep", "1000"})
-	p.LostAfter = time.Second
 	pids := h.run(p)
 	daemon := h.pid(0, "daemon ")
 	h.tell(wire.Message{Pause: &wire.Pause{On: true}})
@@ -277,9 +276,13 @@ func TestPause(t *testing.T) {
 	h.quiet() // as a suspended head
 	var beats int
 	h.look(func() { beats = h.beats })
-	h.until("two heartbeats of the agent", func() bool { return h.beats > beats+1 })
+	// The first may come at once, but each later one two seconds after that before it.
+	h.until("heartbeats of the agent for longer than LostAfter", func() bool { return h.beats > beats+1+int(p.LostAfter/(2*time.Second)) })
 	h.tell(wire.Message{Pause: &wire.Pause{}})
-	eventually(t, "ranks that run again", func() bool { return !stopped(pids[1]) && !stopped(daemon) })
+	eventually(t, "ranks that run again", func() bool {
+		h.send.Send(wire.Frame{Kind: wire.Heartbeat}) // it is heard again
+		return !stopped(pids[1]) && !stopped(daemon)
+	})
 	h.stop(0)
 }
 

@@ -49,6 +49,9 @@ func TestStopKillsStubborn(t *testing.T) {
 		t.Errorf("rank 2 %+v; want 0", x)
 	}
 	h.exit(3)
+	// Who ends by TERM has all the time for it, the others a little after that.
+	h.tell(wire.Message{Stop: &wire.Stop{Grace: time.Hour}})
+	h.exit(0)
 	d := h.stop(300 * time.Millisecond)
 	if want := []int{1, 3}; !slices.Equal(d.Killed, want) {
 		t.Errorf("killed %v; want %v", d.Killed, want)
@@ -185,7 +188,6 @@ func TestLinkLost(t *testing.T) {
 			t.Parallel()
 			h := startAgent(t, launch{})
 			p := newPlan(t, self("daemon"), sh("echo $$; exec sleep 1000"))
-			p.LostAfter = 1500 * time.Millisecond
 			p.Grace = 100 * time.Millisecond
 			p.Ranks[0].Stdin = true
 			pids := h.run(p)
@@ -211,7 +213,7 @@ func TestHeadDoesNotRead(t *testing.T) {
 			t.Parallel()
 			h := startAgent(t, launch{noRead: true})
 			p := newPlan(t, sh(`echo $$ >pid; exec cat /dev/zero`))
-			p.Credit, p.LostAfter, p.Grace = 1<<30, time.Second, 100*time.Millisecond
+			p.Credit, p.Grace = 1<<30, 100*time.Millisecond
 			h.tell(wire.Message{Plan: p})
 			h.tell(wire.Message{Start: &wire.Start{}})
 			var b []byte
