@@ -140,7 +140,7 @@ func (b *builder) set(s Setting) error {
 	case !given && isGlob(name):
 		b.setGlob(s)
 		return nil
-	case RankName(name):
+	case RankName(name) && !meeting(name):
 		b.note("warn", "%s %s: gorun sets %s for each rank; the value given is not used", s.Flag, name, name)
 		return nil
 	case !given:

@@ -159,9 +159,14 @@ func TestBuild(t *testing.T) {
 		},
 		{
 			name:   "rank-names",
-			policy: Policy{Environ: []string{"RANK=3"}, Set: x("RANK", "MASTER_ADDR=10.0.0.1")},
+			policy: Policy{Environ: []string{"RANK=3"}, Set: x("RANK", "LOCAL_RANK=1")},
 			warn: []string{"-x RANK: gorun sets RANK for each rank; the value given is not used",
-				"-x MASTER_ADDR: gorun sets MASTER_ADDR for each rank; the value given is not used"},
+				"-x LOCAL_RANK: gorun sets LOCAL_RANK for each rank; the value given is not used"},
+		},
+		{
+			name:   "where-ranks-meet",
+			policy: Policy{Environ: []string{"MASTER_ADDR=here", "MASTER_PORT=1"}, All: true, Set: x("MASTER_PORT=29500", "MASTER_*")},
+			want:   "MASTER_PORT=29500@-x",
 		},
 		{
 			name:   "host-id-stays",
@@ -365,7 +370,7 @@ func checkJob(t *testing.T, p Policy, job []Var) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, v := range job {
-		if seen[v.Name] || v.Name == "" || RankName(v.Name) {
+		if seen[v.Name] || v.Name == "" || RankName(v.Name) && !meeting(v.Name) {
 			t.Fatalf("got %q in %q", v, job)
 		}
 		seen[v.Name] = true

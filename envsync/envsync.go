@@ -9,7 +9,8 @@
 // Three kinds of names are kept apart. A leftover (see Leftover) never survives from
 // a session. A bound name belongs to this host or to one process ("HOME",
 // "SSH_AUTH_SOCK", "SLURM_PROCID"): it is sent only when it is named by itself. A
-// rank's own name (see RankVars) is gorun's to set.
+// rank's own name (see RankVars) is gorun's to set, but for MASTER_ADDR and MASTER_PORT,
+// which a user may name.
 package envsync
 
 import "strings"

@@ -79,6 +79,7 @@ func (l *linter) variable(v Var) {
 	def, known := Lookup(v.Name)
 	switch {
 	case !known:
+		l.torch(v)
 		l.name(v)
 		return
 	case l.marks(v, def.Kind):

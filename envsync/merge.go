@@ -56,6 +56,18 @@ func (m *merger) put(name, entry string) {
 	m.add(name, entry)
 }
 
+// Complete returns env with those of more whose names it lacks, and these names. A name
+// that is set counts as there even if it is empty. Env may be changed.
+func Complete(env, more []string) (complete, added []string) {
+	for _, entry := range more {
+		name, _, _ := split(entry)
+		if !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") }) {
+			env, added = append(env, entry), append(added, name)
+		}
+	}
+	return env, added
+}
+
 // Prepend returns env with more put before the values of variables: of NAME=directory
 // it makes NAME=directory:value, or NAME=directory where NAME is not set or empty. Each
 // name stands in env once. Env is changed.

@@ -58,6 +58,10 @@ func RankName(name string) bool {
 	return false
 }
 
+// meeting reports whether name says where ranks meet. gorun sets it for each rank, unless
+// the user names it.
+func meeting(name string) bool { return name == "MASTER_ADDR" || name == "MASTER_PORT" }
+
 // missed reports whether name is one that people expect to be sent, as another
 // launcher does, and gorun sends only when asked.
 func missed(name string) bool {

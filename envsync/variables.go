@@ -81,7 +81,7 @@ func classes(letter byte) Class {
 
 // ClassOf returns the class of any name. A name of NCCL's that is not known is taken
 // to matter in the whole job. Of other names those are known that steer what NCCL
-// loads and how it and its plugins talk.
+// loads, how it and its plugins talk, and where PyTorch's ranks meet.
 func ClassOf(name string) Class {
 	if !strings.HasPrefix(name, "NCCL_") {
 		return classOfOthers(name)
@@ -98,9 +98,9 @@ func ClassOf(name string) Class {
 // classOfOthers is ClassOf for names that are not NCCL's.
 func classOfOthers(name string) Class {
 	switch name {
-	case "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_DEVICE_ORDER", "CUDA_MODULE_LOADING":
+	case "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_DEVICE_ORDER", "CUDA_MODULE_LOADING", "MASTER_ADDR", "MASTER_PORT":
 		return ClassJob
-	case "UCX_NET_DEVICES":
+	case "UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME":
 		return ClassHost
 	case "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING":
 		return ClassProcess

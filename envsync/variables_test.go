@@ -63,6 +63,7 @@ func TestClassOf(t *testing.T) {
 		"NCCL_TUNER_CONFIG_FILE": ClassJob, "NCCL_INSPECTOR_ENABLE": ClassDebug, "NCCL_UCX_TLS": ClassJob,
 		"UCX_TLS": ClassJob, "UCX_NET_DEVICES": ClassHost, "OFI_NCCL_PROTOCOL": ClassJob, "FI_PROVIDER": ClassJob, "TORCH_NCCL_BLOCKING_WAIT": ClassJob,
 		"LD_LIBRARY_PATH": ClassJob, "CUDA_DEVICE_ORDER": ClassJob, "CUDA_VISIBLE_DEVICES": ClassProcess,
+		"MASTER_ADDR": ClassJob, "MASTER_PORT": ClassJob, "GLOO_SOCKET_IFNAME": ClassHost,
 		"": ClassUnknown, "PATH": ClassUnknown, "NCCL": ClassUnknown, "FIX": ClassUnknown, "TORCH_HOME": ClassUnknown, "OMP_NUM_THREADS": ClassUnknown,
 	} {
 		if got := ClassOf(name); got != want {

@@ -3,6 +3,7 @@ package launcher
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"gorun/launcher/wire"
@@ -99,6 +100,16 @@ func addrOf(ifaces []wire.Interface, f ifnames, what string) (string, error) {
 		return "", fmt.Errorf("no interface has an address for the other hosts; there are %s", strings.Join(names, ", "))
 	}
 	return "", fmt.Errorf("no interface fits %s; there are %s", what, strings.Join(names, ", "))
+}
+
+// interfaceOf returns the name of the interface that has addr; "" if that is loopback.
+func interfaceOf(ifaces []wire.Interface, addr string) string {
+	for _, i := range ifaces {
+		if slices.Contains(i.Addrs, addr) && i.Name != "lo" {
+			return i.Name
+		}
+	}
+	return ""
 }
 
 // onInterface returns addr as the interface that has it writes it; "" if none has, or

@@ -30,9 +30,6 @@ func (r *run) place() {
 		r.step(event{planErr: err})
 		return
 	}
-	if site.ports[layout.Ranks[0].Host] == 0 {
-		r.note("warn", fmt.Sprintf("%s has no free port for MASTER_PORT, which is not set", r.hosts[layout.Ranks[0].Host].spec.Name))
-	}
 	if !layout.contiguous() {
 		r.note("info", "ranks are not numbered host by host: RANK is not GROUP_RANK * LOCAL_WORLD_SIZE + LOCAL_RANK")
 	}
@@ -41,6 +38,9 @@ func (r *run) place() {
 		r.planner.hosts = append(r.planner.hosts, h.spec.Name)
 	}
 	r.planner.lay(layout)
+	if first := layout.Ranks[0].Host; site.ports[first] == 0 && r.planner.ownPort() {
+		r.note("warn", fmt.Sprintf("%s has no free port for MASTER_PORT, which is not set", r.planner.hosts[first]))
+	}
 	if r.staging != nil {
 		r.staging.layout, r.staging.nodes, r.staging.site = layout, r.planner.node, site
 	}

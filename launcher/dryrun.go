@@ -47,6 +47,7 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	for _, h := range hosts {
 		p.hosts = append(p.hosts, h.Name)
 		p.site.addrs, p.site.ports = append(p.site.addrs, decidedAtLaunch), append(p.site.ports, 1)
+		p.site.ifaces = append(p.site.ifaces, decidedAtLaunch)
 	}
 	for _, n := range notes {
 		if n.Level == "warn" {
@@ -184,6 +185,7 @@ func printEnv(w io.Writer, p *planner) {
 			}
 		}
 		printVars(w, vars)
+		printVars(w, p.lack(rank))
 	}
 }
 

@@ -187,6 +187,9 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 		if err := checkLibraries(m.Prepared.Libraries); err != nil {
 			return err
 		}
+		if err := checkLacked(m.Prepared.Lacked); err != nil {
+			return err
+		}
 		return p.checkBindings(h.index, m.Prepared)
 	case m.Started != nil:
 		if p == nil || len(m.Started.PIDs) != p.layout.Count[h.index] {
@@ -288,6 +291,7 @@ func (r *run) message(h *host, m wire.Message) {
 		if s := r.m.hosts[h.index].state; s == hostUp || s == hostStaged { // it tells that once
 			r.bindings.take(h.spec.Name, m.Prepared, len(r.m.ranks))
 			r.libraries.take(h.index, h.spec.Name, m.Prepared)
+			r.lacked.take(h.index, m.Prepared.Lacked)
 			if err := r.libraries.strict(len(r.placed.Load().hosts)); err != nil && r.job.Rigor == envsync.Strict {
 				r.step(event{planErr: err})
 			}

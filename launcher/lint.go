@@ -3,6 +3,7 @@ package launcher
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -53,9 +54,21 @@ func (j Job) lintHosts(env environment) []envsync.Finding {
 			found = append(found, envsync.Finding{Var: v, Msg: "all hosts get the same, and NCCL takes them for one host", Hint: "leave it unset, or give each host its own in a [[host]]"})
 		case v.Name == "NCCL_SOCKET_IFNAME" && (v.Value == "lo" || v.Value == "=lo") && !everywhere(env.hosts, j, v.Name):
 			found = append(found, envsync.Finding{Var: v, Msg: "by the loopback interface no host reaches another"})
+		case v.Name == "MASTER_ADDR" && isLoopback(v.Value):
+			found = append(found, envsync.Finding{Var: v, Msg: "on each host that is the host itself, and only rank 0's is meant",
+				Hint: "leave it unset: gorun sets the address of rank 0's host"})
 		}
 	}
 	return found
+}
+
+// isLoopback reports whether a name or address means on each host the host itself.
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return strings.EqualFold(host, "localhost")
+	}
+	return a.Unmap().IsLoopback() || a.IsUnspecified()
 }
 
 // everywhere reports whether each host has name for itself.

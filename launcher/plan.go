@@ -86,8 +86,9 @@ func (j Job) neededHosts() ([]hostfile.Host, error) {
 
 // site is what the plans need of the hosts beside their names.
 type site struct {
-	addrs []string // by host
-	ports []int
+	addrs  []string // by host
+	ifaces []string // that have these addresses; "": loopback
+	ports  []int
 }
 
 // peer is one host as the choice of addresses sees it.
@@ -100,7 +101,7 @@ type peer struct {
 
 // survey chooses every host's address. All hosts without a fitting one are named.
 func survey(peers []peer, layout Layout, iface, spec string) (site, error) {
-	s := site{addrs: make([]string, len(peers)), ports: make([]int, len(peers))}
+	s := site{addrs: make([]string, len(peers)), ifaces: make([]string, len(peers)), ports: make([]int, len(peers))}
 	alone := len(layout.Hosts()) == 1
 	var bad []HostFailure
 	for i, p := range peers {
@@ -120,7 +121,7 @@ func survey(peers []peer, layout Layout, iface, spec string) (site, error) {
 		if err != nil {
 			bad = append(bad, HostFailure{Host: p.name, Err: err})
 		}
-		s.addrs[i] = addr
+		s.addrs[i], s.ifaces[i] = addr, interfaceOf(hello.Interfaces, addr)
 	}
 	if bad != nil {
 		return s, &HostsError{Hosts: bad, Good: len(peers) - len(bad)}
@@ -193,13 +194,13 @@ func (p *planner) plan(h int) *wire.Plan {
 	plan := &wire.Plan{
 		JobID: p.id, Secret: p.secret, Size: p.layout.Size(), Nodes: len(p.nodes), Node: p.node[h],
 		Dir: wire.Bytes(p.job.Dir), Env: pairs(slices.Concat(p.env.job, p.env.hosts[p.hosts[h]])), Window: p.window, Credit: streamCredit(p.layout.Size()),
-		PMI: p.pmiPlan(), Prepend: bytesOf(prepended(p.job.Prefix)), HoldPort: p.node[h] == 0, LostAfter: p.job.LostAfter, Grace: p.job.Grace,
+		PMI: p.pmiPlan(), Prepend: bytesOf(prepended(p.job.Prefix)), HoldPort: p.node[h] == 0 && p.ownPort(), LostAfter: p.job.LostAfter, Grace: p.job.Grace,
 	}
 	for _, rank := range p.ranks[h] {
 		i := p.layout.Ranks[rank].App
 		app := p.job.Apps[i]
 		rp := wire.RankPlan{
-			Rank: rank, App: i, Args: bytesOf(app.Args), Dir: wire.Bytes(app.Dir), Env: append(pairs(p.env.apps[i]), pairs(p.rankEnv(rank))...),
+			Rank: rank, App: i, Args: bytesOf(app.Args), Dir: wire.Bytes(app.Dir), Env: append(pairs(p.env.apps[i]), pairs(p.rankEnv(rank))...), Lack: pairs(p.lack(rank)),
 			Stdin: p.job.Stdin == rank || p.job.Stdin == StdinAll,
 		}
 		if p.cargo != nil {
@@ -221,10 +222,10 @@ func prepended(prefix string) []string {
 // rankEnv is the rank's own names.
 func (p *planner) rankEnv(rank int) []envsync.Var {
 	place := p.layout.Ranks[rank]
-	first := p.layout.Ranks[0].Host
+	addr, port := p.meeting(place)
 	vars := envsync.RankVars(envsync.RankInfo{
 		JobID: p.id, Rank: rank, Size: p.layout.Size(), Local: place.Local, LocalSize: p.layout.Count[place.Host],
-		Node: p.node[place.Host], Nodes: len(p.nodes), MasterAddr: p.site.addrs[first], MasterPort: p.site.ports[first],
+		Node: p.node[place.Host], Nodes: len(p.nodes), MasterAddr: addr, MasterPort: port,
 		Backend: p.job.Backend, EnvDigest: p.digest(place), Dir: "/tmp/gorun-" + p.id,
 	})
 	vars = append(vars, p.job.pmiVars(rank, p.layout.Size())...)

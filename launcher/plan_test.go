@@ -196,7 +196,7 @@ func testPlanner() *planner {
 			LostAfter: 30 * time.Second, Grace: 5 * time.Second,
 		},
 		id: "0123456789abcdef", secret: []byte("secret"),
-		site: site{addrs: []string{"10.0.0.1", "", "10.0.0.3"}, ports: []int{20001, 0, 20003}},
+		site: site{addrs: []string{"10.0.0.1", "", "10.0.0.3"}, ifaces: []string{"eth0", "", "ib0"}, ports: []int{20001, 0, 20003}},
 		env:  environment{job: env, apps: make([][]envsync.Var, 1)},
 	}
 	p.lay(evenly(2, 0, 1))

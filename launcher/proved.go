@@ -44,9 +44,8 @@ func (r *run) proved(h *host, m *wire.Proof) {
 func (r *run) complete(d *EnvDifference) {
 	for i := range d.Values {
 		v := &d.Values[i]
-		first := r.m.layout.Ranks[v.Ranks[0]]
 		if v.Planned {
-			v.Value, v.Set = r.plannedValue(d.Name, first)
+			v.Value, v.Set = r.plannedValue(d.Name, v.Ranks[0])
 		}
 		if envsync.Hidden(d.Name) {
 			v.Value = ""
@@ -67,9 +66,14 @@ func (r *run) complete(d *EnvDifference) {
 	}
 }
 
-// plannedValue is what a rank at place was given for name, as far as the head decides.
-func (r *run) plannedValue(name string, place Place) (value string, set bool) {
-	vars := slices.Concat(r.env.job, r.env.hosts[r.m.hosts[place.Host].name], r.env.apps[place.App])
+// plannedValue is what a rank was given for name, as far as the head decides.
+func (r *run) plannedValue(name string, rank int) (value string, set bool) {
+	place := r.m.layout.Ranks[rank]
+	var vars []envsync.Var
+	if slices.Contains(r.lacked[name], place.Host) {
+		vars = r.planner.lack(rank)
+	}
+	vars = slices.Concat(vars, r.env.job, r.env.hosts[r.m.hosts[place.Host].name], r.env.apps[place.App], r.planner.rankEnv(rank))
 	for _, v := range slices.Backward(vars) {
 		if v.Name == name {
 			return v.Value[:min(len(v.Value), wire.MaxValue)], true

@@ -25,6 +25,8 @@ type job struct {
 	send  func(wire.Exited) // must not block
 	mpi   *mpiServer        // set by prepare; nil: the job has none
 
+	lacked []string // set by prepare; names that ranks got as nothing else sets them
+
 	// How the ranks are bound; set by bind, before they are started.
 	allowed  []int // CPUs of this process
 	bindings []wire.Binding

@@ -31,6 +31,7 @@ func (j *job) check(session []string, exe string) []wire.Failure {
 	for _, r := range j.ranks {
 		r.env = envsync.Merge(session, []string{"PWD=" + r.dir}, texts(j.plan.Env), append(texts(r.plan.Env), own...))
 		r.env = envsync.Prepend(r.env, texts(j.plan.Prepend))
+		j.complete(r)
 		err := r.check(dirs, found, j.files)
 		if err == nil {
 			err = j.checkMPI(r, linked)
@@ -44,6 +45,17 @@ func (j *job) check(session []string, exe string) []wire.Failure {
 		}
 	}
 	return fold(failures, len(j.ranks))
+}
+
+// complete gives a rank what neither the session nor the job has set.
+func (j *job) complete(r *rank) {
+	var names []string
+	r.env, names = envsync.Complete(r.env, texts(r.plan.Lack))
+	for _, name := range names {
+		if !slices.Contains(j.lacked, name) {
+			j.lacked = append(j.lacked, name)
+		}
+	}
 }
 
 // checkDir reports why ranks cannot have dir as their working directory.

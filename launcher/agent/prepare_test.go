@@ -283,3 +283,25 @@ func TestRemoveInstallRefuses(t *testing.T) {
 		t.Errorf("a directory that is not there: %v", err)
 	}
 }
+
+// What the session or the job sets is not set again, and the head learns what was.
+func TestLack(t *testing.T) {
+	t.Parallel()
+	h := startAgent(t, launch{env: []string{"IN_SESSION=session", "EMPTY="}})
+	p := newPlan(t, []string{"sh", "-c", "echo $IN_SESSION,$EMPTY,$IN_JOB,$NOWHERE"}, []string{"true"})
+	p.Env = append(p.Env, wire.Bytes("IN_JOB=job"))
+	for i := range p.Ranks {
+		for _, name := range []string{"IN_SESSION", "EMPTY", "IN_JOB", "NOWHERE"} {
+			p.Ranks[i].Lack = append(p.Ranks[i].Lack, wire.Bytes(name+"=lack"))
+		}
+	}
+	h.run(p)
+	got := message(h, "prepared", func(m wire.Message) *wire.Prepared { return m.Prepared }).Lacked
+	if !slices.Equal(got, []string{"NOWHERE"}) {
+		t.Errorf("told %q; want NOWHERE, once", got)
+	}
+	if out := h.text(0, wire.Out); out != "session,,job,lack\n" {
+		t.Errorf("the rank has %q", out)
+	}
+	h.stop(0)
+}

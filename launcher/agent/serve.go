@@ -229,6 +229,7 @@ func (a *agent) runJob(j *job) *running {
 	}
 	p := &wire.Prepared{Failures: failures, Bindings: j.bindings, Unbound: j.unbound}
 	if len(failures) == 0 {
+		p.Lacked = j.lacked
 		p.Libraries, p.Unlooked = a.libraries(j)
 	}
 	a.out.SendMessage(wire.Message{Prepared: p})

@@ -131,6 +131,7 @@ type RankPlan struct {
 	Args  []Bytes `json:"args"`
 	Dir   Bytes   `json:"dir,omitempty"` // working directory; empty: the plan's
 	Env   []Bytes `json:"env"`           // NAME=value: those of its program, and the rank's own names
+	Lack  []Bytes `json:"lack"`          // NAME=value: for names that nothing else sets, this host neither
 	Stdin bool    `json:"stdin"`         // Stdin frames will come; else the rank reads /dev/null
 
 	Shipped Bytes `json:"shipped,omitempty"` // the staged file that is its program; else Args[0] says which
@@ -190,6 +191,7 @@ type Prepared struct {
 	Failures []Failure `json:"failures,omitempty"`
 	Bindings []Binding `json:"bindings,omitempty"` // of all ranks, if the plan has a Bind
 	Unbound  string    `json:"unbound,omitempty"`  // why they are not bound as it says
+	Lacked   []string  `json:"lacked,omitempty"`   // names of RankPlan.Lack that some rank got
 
 	Libraries []Library `json:"libraries,omitempty"` // of NCCL, that the first rank would find
 	Unlooked  bool      `json:"unlooked,omitempty"`  // it is not known which there are

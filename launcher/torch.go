@@ -1,0 +1,115 @@
+package launcher
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"gorun/envsync"
+	"gorun/hostfile"
+)
+
+// This file is about what PyTorch's programs need beside rank and size: where to meet, on
+// which interface, and how many threads a rank may have.
+
+const (
+	glooInterface = "GLOO_SOCKET_IFNAME"
+	ompThreads    = "OMP_NUM_THREADS"
+)
+
+// meeting is what the ranks at place are told of where rank 0 waits for the others: "" and
+// 0 for what the user has said.
+func (p *planner) meeting(place Place) (addr string, port int) {
+	first := p.layout.Ranks[0].Host
+	given := slices.Concat(p.env.job, p.env.apps[place.App])
+	if lookup(given, "MASTER_ADDR") == "" {
+		addr = p.site.addrs[first]
+	}
+	if lookup(given, "MASTER_PORT") == "" {
+		port = p.site.ports[first]
+	}
+	return addr, port
+}
+
+// ownPort reports whether the ranks of some program are to get the port that rank 0's host
+// has found.
+func (p *planner) ownPort() bool {
+	return slices.ContainsFunc(p.env.apps, func(app []envsync.Var) bool {
+		return lookup(slices.Concat(p.env.job, app), "MASTER_PORT") == ""
+	})
+}
+
+// lack is what a rank gets if nobody sets it, its host neither. Gloo looks for its interface
+// by the host's own name, which on many systems stands for 127.0.1.1, where no other host
+// finds it. Several ranks that each start as many threads as their host has cores are in
+// each other's way; torchrun allows each one. A rank that is bound has as many as it has
+// cores, without being told.
+func (p *planner) lack(rank int) []envsync.Var {
+	place := p.layout.Ranks[rank]
+	given := slices.Concat(p.env.job, p.env.hosts[p.hosts[place.Host]], p.env.apps[place.App])
+	var vars []envsync.Var
+	add := func(name, value string) {
+		if !slices.ContainsFunc(given, func(v envsync.Var) bool { return v.Name == name }) {
+			vars = append(vars, envsync.Var{Name: name, Value: value, Origin: envsync.FromGorun + ", unless the host sets it"})
+		}
+	}
+	if iface := p.site.ifaces[place.Host]; len(p.nodes) > 1 && iface != "" {
+		add(glooInterface, iface)
+	}
+	if p.layout.Count[place.Host] > 1 && !p.job.binds() && p.job.Apps[place.App].python() {
+		add(ompThreads, "1")
+	}
+	return vars
+}
+
+// python reports whether the program is one of Python's, as far as its arguments tell: it
+// may be behind a wrapper, as in "apptainer exec image python3 train.py".
+func (a App) python() bool {
+	for i, arg := range a.Args {
+		base := path.Base(arg)
+		version, ok := strings.CutPrefix(base, "python")
+		if ok && strings.Trim(version, "0123456789.") == "" || i == 0 && strings.HasSuffix(base, ".py") {
+			return true
+		}
+	}
+	return false
+}
+
+// lacked is which hosts' ranks got what nobody had set: hosts by name of the variable.
+type lacked map[string][]int
+
+// maxLacked bounds the names that a host tells.
+const maxLacked = 16
+
+// checkLacked refuses what no host was told.
+func checkLacked(names []string) error {
+	for _, name := range names {
+		if len(names) > maxLacked || name != glooInterface && name != ompThreads {
+			return fmt.Errorf("its ranks lack %d variables", len(names))
+		}
+	}
+	return nil
+}
+
+func (l lacked) take(host int, names []string) {
+	for _, name := range names {
+		l[name] = append(l[name], host)
+	}
+}
+
+// tellLacked says once what ranks got that nobody has asked for.
+func (r *run) tellLacked() {
+	if len(r.lacked[ompThreads]) > 0 {
+		r.say("OMP_NUM_THREADS=1 for each rank, as torchrun does where several share a host; -x OMP_NUM_THREADS=N sets another number")
+	}
+	names := map[string][]string{} // of hosts, by interface
+	for _, h := range slices.Sorted(slices.Values(r.lacked[glooInterface])) {
+		iface := r.planner.site.ifaces[h]
+		names[iface] = append(names[iface], r.hosts[h].spec.Name)
+	}
+	for _, iface := range slices.Sorted(maps.Keys(names)) {
+		r.note("info", fmt.Sprintf("%s=%s on %s", glooInterface, iface, hostfile.Fold(names[iface])))
+	}
+}
