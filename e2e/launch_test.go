@@ -293,6 +293,21 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// A rank that has ended for good is not waited for, one that goes on in a child is.
+func TestStoreRankIsOver(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	file := hostfile(t, nodes, "slots=1")
+	e := gorun(t, sh([]string{"-hostfile", file}, `[ $GORUN_RANK = 1 ] && exit 0; $GORUN_EXE store barrier b --timeout 1000`))
+	e.want(t, 1, `barrier "b": 1 of 2 ranks has not come: rank 1 on `+nodes[1]+"; it is gone")
+	e = gorun(t, sh([]string{"-hostfile", file}, `meet() { $GORUN_EXE store barrier b --timeout 1000; }
+		if [ $GORUN_RANK = 1 ]; then (sleep 5; meet) >/dev/null & exit 0; fi; meet && echo met`))
+	e.want(t, 0)
+	if e.stdout != "met\n" {
+		t.Errorf("got %q; want the rank to have met the other's child", e.stdout)
+	}
+}
+
 func TestInstalledOnce(t *testing.T) {
 	t.Parallel()
 	nodes := hosts(t, 4)

@@ -17,7 +17,8 @@ const answerGrace = 5 * time.Second
 // A context's deadline is the time a request may wait (DefaultTimeout without one).
 // When it passes, the method returns an *Error with CodeDeadline that says who is
 // missing; as that answer comes from the head, it may come a moment after the
-// deadline, at most 5 seconds (in which this process is not stopped). A cancelled
+// deadline, at most 5 seconds (in which this process is not stopped). If who is missing
+// has ended for good, it returns one with CodeGone without waiting for that. A cancelled
 // context ends a method at once. All methods return ErrGone when the agent is gone.
 type Client struct {
 	link  *link

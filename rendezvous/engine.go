@@ -22,6 +22,8 @@ type Engine struct {
 	ranks  [][]int // by host, ascending
 	busy   int     // hosts that have ranks
 	gone   func(rank int) bool
+	over   []bool // by rank: nobody will write or enter for it any more
+	ended  bool   // some rank is over
 
 	keys  map[name]entry
 	bytes int // of all keys, as MaxTotal counts them
@@ -55,10 +57,11 @@ type origin struct {
 // NewEngine returns the Engine of a job of size ranks. hosts are the hosts' names,
 // for error texts; hostOf gives the index in hosts of a rank's host. gone reports
 // whether a rank has ended or is lost by now. It is asked for error texts only: a
-// rank's other processes may still write and enter for it.
+// rank's other processes may still write and enter for it, until its host's Server has
+// been told that it is over.
 func NewEngine(size int, hosts []string, hostOf func(rank int) int, gone func(rank int) bool) *Engine {
 	e := &Engine{
-		limit: MaxTotal, hosts: hosts, hostOf: make([]int, size), ranks: make([][]int, len(hosts)), gone: gone,
+		limit: MaxTotal, hosts: hosts, hostOf: make([]int, size), over: make([]bool, size), ranks: make([][]int, len(hosts)), gone: gone,
 		keys: map[name]entry{}, gets: map[name][]*wait{}, meetings: map[name]*meeting{}, waits: map[origin]*wait{},
 		waiting: make([]int, len(hosts)),
 	}
@@ -77,7 +80,10 @@ func NewEngine(size int, hosts []string, hostOf func(rank int) int, gone func(ra
 // due, also to requests of other hosts. Requests of one host must be handled in
 // the order in which its agent sent them. It keeps no memory of r but a copy.
 func (e *Engine) Handle(now time.Time, host int, r Request) []Routed {
-	err := r.check()
+	var err *Error
+	if r.Op != opOver {
+		err = r.check()
+	}
 	if err == nil {
 		err = e.checkRanks(host, &r)
 	}
@@ -97,6 +103,8 @@ func (e *Engine) Handle(now time.Time, host int, r Request) []Routed {
 		return e.get(now, host, n, &r)
 	case opBarrier:
 		return e.report(now, host, n, &r)
+	case opOver:
+		return e.end(r.Missing)
 	}
 	return e.cancel(origin{host, r.ID})
 }
@@ -168,7 +176,7 @@ func (e *Engine) get(now time.Time, host int, n name, r *Request) []Routed {
 		w.from = *r.From
 	}
 	e.gets[n] = append(e.gets[n], w)
-	return nil
+	return e.refuseGet(w)
 }
 
 // cancel ends the wait of o. The reply tells the agent that it no longer counts; a

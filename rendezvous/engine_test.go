@@ -14,6 +14,7 @@ import (
 //	node1 put addr abc id=1     a request of that host's agent
 //	at 1.5s                     the time goes on
 //	gone 0-1                    those ranks have ended
+//	node1 over missing=0-1      and so has all that they had started
 //	next                        prints when Tick is next needed
 //	wanted                      prints what is waited for, and which ranks
 func TestEngineScripts(t *testing.T) {

@@ -11,6 +11,7 @@ type fetch struct {
 	calls []*call
 	id    uint64    // of the request at the head
 	due   time.Time // of that request
+	from  *int      // of that request
 }
 
 func (h *hub) get(now time.Time, c *call) {
@@ -20,7 +21,7 @@ func (h *hub) get(now time.Time, c *call) {
 		h.fetches[c.name] = f
 	}
 	f.calls = append(f.calls, c)
-	if f.id == 0 || f.due.Sub(c.due) > batch {
+	if f.id == 0 || f.due.Sub(c.due) > batch || f.from == nil && c.from != nil {
 		f.giveUp(h, c)
 		f.ask(h, now)
 	}
@@ -33,6 +34,7 @@ func (f *fetch) ask(h *hub, now time.Time) {
 	if i := slices.IndexFunc(f.calls, func(c *call) bool { return c.from != nil }); i >= 0 {
 		r.From = f.calls[i].from
 	}
+	f.from = r.From
 	f.id = h.ask(f, r)
 }
 
@@ -45,7 +47,7 @@ func (f *fetch) giveUp(h *hub, c *call) {
 }
 
 // reply ends the calls that r answers. After a deadline, those that may wait longer
-// go on.
+// go on; and if the rank is gone that is to write the key, those that did not name it.
 func (f *fetch) reply(h *hub, now time.Time, r Reply) {
 	f.id = 0
 	ended := slices.Clone(f.calls)
@@ -54,7 +56,7 @@ func (f *fetch) reply(h *hub, now time.Time, r Reply) {
 		h.keep(f.name, r.Value)
 	}
 	for _, c := range ended {
-		if r.Code == CodeDeadline && c.due.After(f.due) {
+		if r.Code == CodeDeadline && c.due.After(f.due) || r.Code == CodeGone && (c.from == nil || *c.from != *f.from) {
 			f.calls = append(f.calls, c)
 			continue
 		}

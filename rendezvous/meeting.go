@@ -37,9 +37,9 @@ func (e *Engine) report(now time.Time, host int, n name, r *Request) []Routed {
 	m.count(w, 1)
 	e.meetings[n] = m
 	if m.whole < e.busy {
-		return nil
+		return e.refuseMeeting(n, m)
 	}
-	return e.release(n, m)
+	return e.dissolve(n, m, Reply{})
 }
 
 func (m *meeting) count(w *wait, by int) {
@@ -48,12 +48,14 @@ func (m *meeting) count(w *wait, by int) {
 	}
 }
 
-func (e *Engine) release(n name, m *meeting) []Routed {
+// dissolve ends the meeting with an answer to every host that waits.
+func (e *Engine) dissolve(n name, m *meeting, r Reply) []Routed {
 	out := make([]Routed, 0, len(m.waits))
 	for host := range e.hosts {
 		if w := m.waits[host]; w != nil {
 			e.remove(w)
-			out = append(out, Routed{host, Reply{ID: w.id}})
+			r.ID = w.id
+			out = append(out, Routed{host, r})
 		}
 	}
 	delete(e.meetings, n)

@@ -41,6 +41,7 @@ const (
 	opTry     = "try"
 	opBarrier = "barrier"
 	opCancel  = "cancel"
+	opOver    = "over" // agent to head: its ranks in Missing are over; no answer
 )
 
 // maxTimeout is what a longer timeout counts as; it keeps sums of times in range.

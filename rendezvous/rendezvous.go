@@ -37,6 +37,7 @@ const SecretLen = 32
 // Codes of an Error.
 const (
 	CodeDeadline = "deadline" // what was waited for did not come; the text says who is missing
+	CodeGone     = "gone"     // it will never come: who is missing has ended; the text says the same
 	CodeConflict = "conflict" // the key has another value
 	CodeTwice    = "twice"    // the rank waits in this barrier already
 	CodeLimit    = "limit"    // too long, too much or too many

@@ -26,7 +26,7 @@ func (e *Engine) getText(w *wait) string {
 		return fmt.Sprintf("key %v: no rank has written it%s", w.name, e.goneText(e.ranks))
 	}
 	text := fmt.Sprintf("key %v: %s has not written it", w.name, e.rankText(w.from))
-	if w.from < len(e.hostOf) && e.gone(w.from) {
+	if w.from < len(e.hostOf) && (e.over[w.from] || e.gone(w.from)) {
 		text += "; it is gone"
 	}
 	return text
@@ -58,7 +58,7 @@ func (e *Engine) meetingText(n name, m *meeting) string {
 func (e *Engine) goneText(byHost [][]int) string {
 	gone := make([][]int, len(byHost))
 	for host, ranks := range byHost {
-		gone[host] = slices.DeleteFunc(slices.Clone(ranks), func(rank int) bool { return !e.gone(rank) })
+		gone[host] = slices.DeleteFunc(slices.Clone(ranks), func(rank int) bool { return !e.over[rank] && !e.gone(rank) })
 	}
 	switch n := total(gone); {
 	case n == 0:

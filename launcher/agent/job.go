@@ -59,6 +59,7 @@ type rank struct {
 
 	pid   int  // guarded by job.mu; of its first process, which leads its process group; 0: none
 	over  bool // guarded by job.mu; its end has been seen
+	calm  int  // guarded by job.mu; ticks in a row in which nothing of it was seen to run
 	freed bool // guarded by job.mu; its pid has been reaped, and may be another process's now
 }
 

@@ -64,6 +64,7 @@ func (a *agent) watch(ctx context.Context, s *signals) {
 			orphans, rest = nil, a.reapOrphans()
 		case now := <-beat.C:
 			a.beat(n, now.Sub(last))
+			a.sayOver()
 			n, last = n+1, now
 		}
 	}
