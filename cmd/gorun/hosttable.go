@@ -74,7 +74,7 @@ func (t *hostTable) setMatch(e entry) error {
 		return e.wrong(`names of hosts: "gpu[01-08],login*"`)
 	}
 	t.match, t.names = text, map[string]bool{}
-	names, err := hostfile.Expand(strings.ToLower(text))
+	names, err := hostfile.Expand(text)
 	if err != nil {
 		return e.at.errorf("host.match: %v", err)
 	}
@@ -82,7 +82,7 @@ func (t *hostTable) setMatch(e entry) error {
 		return e.at.errorf("host.match: %q is no list of hosts' names", text)
 	}
 	for _, n := range names {
-		switch n = strings.TrimSpace(n); {
+		switch n = strings.ToLower(strings.TrimSpace(n)); {
 		case n == "":
 			return e.at.errorf("host.match: %q: a name is missing", text)
 		case strings.ContainsAny(n, "*?"):

@@ -16,7 +16,7 @@ func (s *settings) ofFamily(addrs []netip.Addr) ([]netip.Addr, error) {
 	}
 	kept := slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return a.Is4() != (s.family == "v4") })
 	if len(kept) == 0 {
-		return nil, fmt.Errorf("%s has no IP%s address, and AddressFamily wants no other", s.hostname, s.family)
+		return nil, fmt.Errorf("%s has no IP%s address, and AddressFamily wants no other", s.shown(), s.family)
 	}
 	return kept, nil
 }

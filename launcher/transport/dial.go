@@ -220,8 +220,8 @@ func (a *attempt) mayConnect() error {
 // direct connects to one of the host's addresses.
 func (a *attempt) direct() (*bannerConn, bool, error) {
 	a.trail.mark("resolve")
-	a.peer = "the address of " + a.s.hostname
-	addrs, err := resolve(a.ctx, a.s.hostname, a.budget.total)
+	a.peer = "the address of " + a.s.shown()
+	addrs, err := resolve(a.ctx, a.s.shown(), a.budget.total) // which finds names without regard to case
 	if err == nil && !a.s.elsewhere && a.d.machine().has(addrs) {
 		return nil, true, nil
 	}

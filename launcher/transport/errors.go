@@ -327,6 +327,7 @@ type ShellError struct {
 	Local  bool   // there was no shell: the agent was started here
 	Rsh    bool   // it is the command of Options.Rsh that ended
 	Exit   error  // *ExitError, or why that is not known; nil for exit status 0
+	Echo   bool   // it gave back what was sent to it, which is "..." in Output and Stderr
 	Output string // standard output, cleaned, the first 4 KiB
 	Stderr string // standard error, cleaned, the last 32 KiB
 }
@@ -343,7 +344,12 @@ func (e *ShellError) Error() string {
 	if e.Local {
 		s = fmt.Sprintf("gorun's agent on this machine ended (%s) before it spoke", how)
 	}
-	if out := cmp.Or(e.Stderr, e.Output); out != "" && e.Rsh {
+	if e.Echo {
+		s += "; it gave back what was sent to it"
+	}
+	if out := cmp.Or(e.Stderr, e.Output); out == echoMark {
+		return s
+	} else if out != "" && e.Rsh {
 		s += fmt.Sprintf("; it printed %q", cleanEnd(out, 300)) // what ssh says of its end comes behind banners
 	} else if out != "" {
 		s += fmt.Sprintf("; it printed %q", cleanLine(out, 300))

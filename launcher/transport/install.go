@@ -104,18 +104,19 @@ func (s *shipment) lead() (first bool, done chan struct{}) {
 
 // talk is the conversation with one command on a host, up to the agent's hail.
 type talk struct {
-	a      *attempt
-	s      *session
-	sc     *scanner
-	bin    *binary
-	spoke  bool          // a line with the nonce has come
-	lead   chan struct{} // to be closed when this host is done; nil if it does not lead
-	looked bool          // told `again`
-	sent   bool          // the binary has been sent to the home directory
-	sends  int           // how often it has been sent
-	left   int64         // bytes of it that the host has not acknowledged
-	place  place
-	failed []Place
+	a       *attempt
+	s       *session
+	sc      *scanner
+	bin     *binary
+	command string        // that the host was given
+	spoke   bool          // a line with the nonce has come
+	lead    chan struct{} // to be closed when this host is done; nil if it does not lead
+	looked  bool          // told `again`
+	sent    bool          // the binary has been sent to the home directory
+	sends   int           // how often it has been sent
+	left    int64         // bytes of it that the host has not acknowledged
+	place   place
+	failed  []Place
 }
 
 // agent starts an agent over conn and returns the link to it. It closes conn if it fails.
@@ -159,7 +160,7 @@ func (a *attempt) converse(conn conn, bin *binary, nonce, command string) (*remo
 	if err != nil {
 		return nil, err
 	}
-	t := &talk{a: a, s: s, sc: newScanner(s, nonce), bin: bin}
+	t := &talk{a: a, s: s, sc: newScanner(s, nonce), bin: bin, command: command}
 	err = t.run(nonce)
 	t.release()
 	if t.sc.skipped > 0 {
@@ -221,7 +222,7 @@ func (t *talk) explain(err error) error {
 	if a.ctx.Err() != nil {
 		err = context.Cause(a.ctx)
 		if errors.Is(err, errBudget) {
-			out := strings.TrimSpace(t.sc.noise() + "\n" + t.s.stderr.String())
+			out, _ := withoutEcho(strings.TrimSpace(t.sc.noise()+"\n"+t.s.stderr.String()), t.command)
 			return &TimeoutError{After: a.budget.total, Reached: t.reached(), Output: out}
 		}
 		return err
@@ -233,7 +234,12 @@ func (t *talk) explain(err error) error {
 	if errors.Is(exit, errNoExit) {
 		return fmt.Errorf("the connection was lost before gorun's agent spoke")
 	}
-	return &ShellError{Rsh: a.rsh != nil, Exit: exit, Output: t.sc.noise(), Stderr: t.s.stderr.String()}
+	e := &ShellError{Rsh: a.rsh != nil, Exit: exit}
+	var echoed [2]bool
+	e.Output, echoed[0] = withoutEcho(t.sc.noise(), t.command)
+	e.Stderr, echoed[1] = withoutEcho(t.s.stderr.String(), t.command)
+	e.Echo = echoed[0] || echoed[1]
+	return e
 }
 
 // byRsh is how far Options.Rsh came when nothing was heard.

@@ -258,7 +258,7 @@ func (a *attempt) throughJump() (*bannerConn, error) {
 		return nil, err
 	}
 	a.trail.mark("connect")
-	target := net.JoinHostPort(a.s.hostname, strconv.Itoa(a.s.port))
+	target := a.s.target()
 	a.peer = target + " through " + j.name
 	return a.patiently(func() (*bannerConn, error) {
 		conn, err := j.conn.forward(a.ctx, a.s.hostname, a.s.port, forwardAddr{target, j.name})

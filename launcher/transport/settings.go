@@ -44,10 +44,20 @@ type settings struct {
 	problem          *ConfigError // a directive that forbids to connect: nil if none
 }
 
-// address is what is dialled, for messages: user@host:port.
-func (s *settings) address() string {
-	return s.user + "@" + net.JoinHostPort(s.hostname, strconv.Itoa(s.port))
+// shown is the host to connect to, for messages: as the user gave it, if letters' case is
+// all that is different.
+func (s *settings) shown() string {
+	if strings.EqualFold(s.hostname, s.name) {
+		return s.name
+	}
+	return s.hostname
 }
+
+// target is host:port, for messages.
+func (s *settings) target() string { return net.JoinHostPort(s.shown(), strconv.Itoa(s.port)) }
+
+// address is what is dialled, for messages: user@host:port.
+func (s *settings) address() string { return s.user + "@" + s.target() }
 
 // lookup returns the settings for h. It may run programs that the files ask for. The
 // error is a *ConfigError unless ctx ended; settings.problem need not matter, for a host
