@@ -24,7 +24,7 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	if err != nil {
 		return err
 	}
-	hosts, offers, err := job.knownOffers(cores, gpus)
+	hosts, offers, assumed, err := job.knownOffers(cores, gpus)
 	if err != nil {
 		return err
 	}
@@ -54,6 +54,9 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 			fmt.Fprintf(w, "warning: %s\n", n.Text)
 		}
 	}
+	if len(assumed) > 0 {
+		fmt.Fprintf(w, "warning: slots of %s are known to the hosts only; assumed to be enough for -ppn %d\n", someOf(assumed), job.PerHost)
+	}
 	printLayout(w, job, hosts, p)
 	printHosts(w, hosts)
 	printCargo(w, cargo)
@@ -62,27 +65,29 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 }
 
 // knownOffers are the hosts' offers without asking them. When no host was named, it is
-// this machine's, made of cores and gpus.
-func (j Job) knownOffers(cores, gpus int) ([]hostfile.Host, []Offer, error) {
-	hosts := j.Hosts
+// this machine's, made of cores and gpus. Where only the hosts know their slots, it is
+// assumed that these suffice for the ranks that are asked for on each, if they are.
+func (j Job) knownOffers(cores, gpus int) (hosts []hostfile.Host, offers []Offer, assumed []string, err error) {
+	hosts = j.Hosts
 	var self *wire.Hello
 	if len(hosts) == 0 {
 		hosts = []hostfile.Host{{Name: "localhost", Slots: -1, File: thisMachine}}
 		self = &wire.Hello{Cores: cores, GPUs: gpus}
 	}
-	var offers []Offer
-	unknown := &UnknownSlotsError{}
+	var unknown []string
 	for _, h := range hosts {
 		o, ok := offer(h, self)
 		if !ok {
-			unknown.Hosts = append(unknown.Hosts, h.Name)
+			unknown = append(unknown, h.Name)
+			o.Slots = min(j.PerHost, MaxRanks) * len(j.Apps)
+			o.Limit, o.Origin = o.Slots, "as many as asked for"
 		}
 		offers = append(offers, o)
 	}
-	if len(unknown.Hosts) > 0 {
-		return nil, nil, unknown
+	if len(unknown) > 0 && j.PerHost == 0 {
+		return nil, nil, nil, &UnknownSlotsError{unknown}
 	}
-	return hosts, offers, nil
+	return hosts, offers, unknown, nil
 }
 
 func printLayout(w io.Writer, job Job, hosts []hostfile.Host, p *planner) {

@@ -110,9 +110,17 @@ func (p *lineParser) flag(a arg) error {
 // add notes the flag. The value of -genv, -env and --mca may be two words, NAME and VALUE.
 func (p *lineParser) add(name string, a arg) error {
 	if (name == "genv" || name == "env" || isParameter(name)) && !strings.Contains(a.value, "=") {
-		if len(p.rest) == 0 {
-			given := a.typed + " " + envsync.Conceal(a.value)
-			return &usageError{given + ": the value is missing", []string{"write " + given + "=VALUE or " + given + " VALUE"}}
+		given := a.typed + " " + envsync.Conceal(a.value)
+		hints := []string{"write " + given + "=VALUE or " + given + " VALUE"}
+		switch {
+		case len(p.rest) == 0:
+			return &usageError{given + ": the value is missing", hints}
+		case p.forgotten():
+			if err := checkParameter(dashed(name), a.value); isParameter(name) && err != nil {
+				return badValue(use{typed: a.typed}, use{}, err)
+			}
+			v := envsync.Conceal(p.rest[0])
+			return &usageError{given + ": the value is missing before " + v, append(hints, "if "+v+" is the value: "+given+"="+v)}
 		}
 		a.value += "=" + p.rest[0]
 		p.rest = p.rest[1:]
@@ -122,6 +130,16 @@ func (p *lineParser) add(name string, a arg) error {
 	}
 	p.line.uses = append(p.line.uses, use{name: name, value: a.value, typed: a.typed, origin: a.typed})
 	return nil
+}
+
+// forgotten reports whether the next word is a flag where a variable's value belongs. That
+// value may begin with a dash, too, but is hardly one of gorun's long flags, or a letter
+// with a number behind it.
+func (p *lineParser) forgotten() bool {
+	a := cut(p.rest[0])
+	name := p.words[a.word]
+	number := len(p.rest) > 1 && p.rest[1] != "" && strings.Trim(p.rest[1], "0123456789") == ""
+	return p.rest[0] == "--" || strings.HasPrefix(p.rest[0], "-") && name != "" && (len(a.word) > 1 || number && !a.valued && p.fs.Lookup(name).NoOptDefVal == "")
 }
 
 // parameter notes an MCA parameter, as the flags of gorun that mean the same if it is

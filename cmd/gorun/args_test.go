@@ -64,8 +64,12 @@ func TestSpellings(t *testing.T) {
 			func(o *options) { o.settings = []envsync.Setting{{Flag: "-genv", Text: "A=B"}} },
 		},
 		"genv-dash": {
-			[]string{"-genv CFLAGS -l"},
+			[]string{"-genv CFLAGS -l", "-genv CFLAGS=-l"},
 			func(o *options) { o.settings = []envsync.Setting{{Flag: "-genv", Text: "CFLAGS=-l"}} },
+		},
+		"genv-flag": {
+			[]string{"-genv ARGS=-np"},
+			func(o *options) { o.settings = []envsync.Setting{{Flag: "-genv", Text: "ARGS=-np"}} },
 		},
 		"in-order": {
 			[]string{"-x A=1 -genv A 2 -x A"},
@@ -160,6 +164,10 @@ func TestSlips(t *testing.T) {
 		"value-forgotten":    {[]string{"-np", "-hostfile", "f", "./app"}, "-np needs a value before -hostfile", "--help"},
 		"value-before-end":   {[]string{"-H", "--", "./app"}, "-H needs a value before --", "--help"},
 		"genv-half":          {[]string{"-genv", "A"}, "-genv A: the value is missing", "-genv A=VALUE"},
+		"genv-forgotten":     {[]string{"-genv", "FOO", "-np", "2", "./app"}, "-genv FOO: the value is missing before -np", "write -genv FOO=VALUE"},
+		"genv-forgotten-n":   {[]string{"-genv", "FOO", "-n", "2", "./app"}, "-genv FOO: the value is missing before -n", "if -n is the value: -genv FOO=-n"},
+		"genv-before-end":    {[]string{"-env", "FOO", "--", "./app"}, "-env FOO: the value is missing before --", "-env FOO=VALUE"},
+		"mca-forgotten":      {[]string{"--mca", "btl", "-hostfile", "hosts", "./app"}, "--mca btl: the value is missing before -hostfile", "--mca btl VALUE"},
 		"twice":              {[]string{"-np", "4", "-n", "8", "./app"}, "-np=4 and -n=8 contradict each other", ""},
 		"hostfile-twice":     {[]string{"-f", "a", "-hostfile", "b c", "./app"}, "-f=a and -hostfile='b c' contradict each other", ""},
 		"srun-cpus":          {[]string{"-c", "4", "--n", "2", "./app"}, "-c=4 and --n=2 contradict each other", "as -np"},
@@ -199,9 +207,12 @@ func TestSlips(t *testing.T) {
 		"timeout-endless":    {[]string{"--timeout", "1e300", "./app"}, `--timeout: "1e300" is not a time`, "60, 1.5, 500ms"},
 		"timeout-nan":        {[]string{"--timeout", "nan", "./app"}, `--timeout: "nan" is not a time`, "60, 1.5, 500ms"},
 		"lost-too-soon":      {[]string{"--lost-after", "1", "./app"}, "--lost-after: 1s is too short: a host gives a sign of life every 2 s", "30s"},
-		"fanout-zero":        {[]string{"--fanout", "0", "./app"}, "--fanout: 0 is less than 1", ""},
+		"fanout-zero":        {[]string{"--fanout", "0", "./app"}, "--fanout: 0 is less than 1", "without it there are 64 at once"},
+		"port-word":          {[]string{"--ssh-port", "abc", "-H", "a", "./app"}, `--ssh-port: "abc" is not a whole number`, "1 to 65535"},
+		"port-too-large":     {[]string{"--ssh-port", "70000", "-H", "a", "./app"}, "--ssh-port: 70000 is no port", "1 to 65535"},
+		"cores-zero":         {[]string{"--cpus-per-rank", "0", "./app"}, `--cpus-per-rank: "0" is not a number of cores`, "1 or more"},
 		"backend":            {[]string{"--backend", "a b", "./app"}, `--backend: "a b" is not the name of a backend`, "cpu"},
-		"empty-dir":          {[]string{"-wdir", "", "./app"}, "-wdir: the value is empty", ""},
+		"empty-dir":          {[]string{"-wdir", "", "./app"}, "-wdir: the value is empty", "unset"},
 		"help-is-no-value":   {[]string{"--version=maybe"}, `--version: "maybe" is neither true nor false`, ""},
 	}
 	for name, tt := range tests {

@@ -67,7 +67,7 @@ const mostCores = 65536
 func coreCount(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > mostCores {
-		return 0, &usageError{fmt.Sprintf("%q is not a number of cores", s), nil}
+		return 0, &usageError{fmt.Sprintf("%q is not a number of cores", s), []string{"it is a whole number, 1 or more"}}
 	}
 	return n, nil
 }

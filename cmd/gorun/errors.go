@@ -122,7 +122,7 @@ func fullReport(err error, o options) report {
 		r.hintf("%s", e.Hint)
 	}
 	if _, ok := errors.AsType[*launcher.UnknownSlotsError](err); ok {
-		r.hintf(`write their slots in the hostfile ("gpu1 slots=8") or the list (gpu1:8); --dry-run asks no host`)
+		r.hintf(`write their slots in the hostfile ("gpu1 slots=8") or the list (gpu1:8), or add -ppn N; --dry-run asks no host`)
 	}
 	return r
 }

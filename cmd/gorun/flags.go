@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,7 +114,7 @@ func (o *options) whereFlags() group {
 func (o *options) hostFlags() []flag {
 	return []flag{
 		{
-			words: "-np -n -c", arg: "N", value: value(&o.np, ranks), key: "np", each: true,
+			words: "-np -n -c", arg: "N", value: value(&o.np, hinted(ranks, "give the number of ranks, as in -np 16; without -np every slot gets one")), key: "np", each: true,
 			text: `Number of ranks. Without it every slot gets one.`,
 		},
 		{
@@ -135,7 +136,7 @@ func (o *options) hostFlags() []flag {
 			error.`,
 		},
 		{
-			words: "-ppn -npernode -N -perhost", arg: "N", value: value(&o.ppn, ranks), key: "ppn",
+			words: "-ppn -npernode -N -perhost", arg: "N", value: value(&o.ppn, hinted(ranks, "give the number of ranks on each host, as in -ppn 8")), key: "ppn",
 			text: `Number of ranks on each host; with several programs, of each of them.`,
 		},
 	}
@@ -205,7 +206,7 @@ func (o *options) reachFlags() []flag {
 			authentication and the start of gorun there. The default is 20 seconds.`,
 		},
 		{
-			words: "--fanout", arg: "N", value: value(&o.fanout, count), key: "ssh.fanout",
+			words: "--fanout", arg: "N", value: value(&o.fanout, hinted(count, fmt.Sprintf("give a number of connections; without it there are %d at once", launcher.DefaultFanout))), key: "ssh.fanout",
 			text: `Number of connections made at the same time. The default is 64.`,
 		},
 		{
@@ -221,7 +222,7 @@ func (o *options) reachFlags() []flag {
 			is no reason to wait. Without this flag a refusing host is tried for some seconds.`,
 		},
 		{
-			words: "--ssh-port", arg: "N", value: value(&o.sshPort, port), key: "ssh.port",
+			words: "--ssh-port", arg: "N", value: value(&o.sshPort, hinted(port, "a port is a number from 1 to 65535; without it ssh_config names one, or it is 22")), key: "ssh.port",
 			text: `Port of the hosts' ssh servers, unless -hostfile or -H names another. As with ssh,
 			the flag counts more than ~/.ssh/config.`,
 		},
@@ -433,8 +434,8 @@ func (o *options) diagnosisFlags() group {
 		{
 			words: "--dry-run", value: yes(&o.dryRun),
 			text: `Print the layout and the environment of every rank, and connect to nobody. Every
-				host's slots must be known: a hostfile of plain names is an error. Values of variables
-				that look secret are hidden.`,
+				host's slots must be known: a hostfile of plain names is an error, unless -ppn says how
+				many ranks each gets. Values of variables that look secret are hidden.`,
 		},
 		{
 			words: "--result", arg: "FILE", value: value(&o.result, text), complete: aFile, key: "output.result", guarded: true,

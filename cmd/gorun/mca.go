@@ -19,8 +19,8 @@ type parameters struct {
 
 func (v *parameters) Set(s string) error {
 	name, value, _ := strings.Cut(s, "=")
-	if name == "" || !isVariable("_"+name) {
-		return &usageError{fmt.Sprintf("%q is not the name of a parameter", envsync.Conceal(name)), []string{"write " + v.flag + " NAME VALUE, as in " + v.flag + " btl_tcp_if_include eth0"}}
+	if err := checkParameter(v.flag, name); err != nil {
+		return err
 	}
 	if old, ok := v.values[name]; ok {
 		if old != value {
@@ -39,6 +39,14 @@ func (v *parameters) Set(s string) error {
 
 func (v *parameters) String() string { return "" }
 func (v *parameters) Type() string   { return "parameter" }
+
+// checkParameter says what is wrong with the name of a parameter.
+func checkParameter(flag, name string) error {
+	if name == "" || !isVariable("_"+name) {
+		return &usageError{fmt.Sprintf("%q is not the name of a parameter", envsync.Conceal(name)), []string{"write " + flag + " NAME VALUE, as in " + flag + " btl_tcp_if_include eth0"}}
+	}
+	return nil
+}
 
 // isParameter reports whether the flag of that name takes an MCA parameter.
 func isParameter(name string) bool { return strings.HasSuffix(name, "mca") }

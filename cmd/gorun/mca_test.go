@@ -30,7 +30,7 @@ func TestParametersAreVariables(t *testing.T) {
 		"one-dash":     {"-mca pml ob1", []envsync.Setting{{Flag: "--mca", Text: "OMPI_MCA_pml=ob1"}}},
 		"equals":       {"--mca btl=^openib", []envsync.Setting{{Flag: "--mca", Text: "OMPI_MCA_btl=^openib"}}},
 		"value-equals": {"--mca a b=c", []envsync.Setting{{Flag: "--mca", Text: "OMPI_MCA_a=b=c"}}},
-		"dash-value":   {"--mca a -np", []envsync.Setting{{Flag: "--mca", Text: "OMPI_MCA_a=-np"}}},
+		"dash-value":   {"--mca a -l", []envsync.Setting{{Flag: "--mca", Text: "OMPI_MCA_a=-l"}}},
 		"blank-value":  {"--mca a b~c", []envsync.Setting{{Flag: "--mca", Text: "OMPI_MCA_a=b c"}}},
 		"equal-twice":  {"--mca btl tcp --omca btl tcp", []envsync.Setting{{Flag: "--mca", Text: "OMPI_MCA_btl=tcp"}}},
 		"all-kinds": {"--gmca a 1 --prtemca b 2 --pmixmca c 3", []envsync.Setting{

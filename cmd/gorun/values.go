@@ -98,7 +98,7 @@ func boolean(s string) (bool, error) {
 
 func text(s string) (string, error) {
 	if s == "" {
-		return "", &usageError{"the value is empty", nil}
+		return "", &usageError{"the value is empty", []string{"is a variable of your script unset?"}}
 	}
 	if strings.ContainsRune(s, 0) {
 		return "", &usageError{fmt.Sprintf("%q holds a NUL byte", s), nil}
@@ -132,6 +132,17 @@ func count(s string) (int, error) {
 	return n, nil
 }
 
+// hinted adds a hint to the errors of parse.
+func hinted[T any](parse func(string) (T, error), hint string) func(string) (T, error) {
+	return func(s string) (T, error) {
+		v, err := parse(s)
+		if u, ok := errors.AsType[*usageError](err); ok {
+			u.hints = append(u.hints, hint)
+		}
+		return v, err
+	}
+}
+
 // port is one of an ssh server.
 func port(s string) (int, error) {
 	n, err := count(s)
@@ -149,9 +160,6 @@ func ranks(s string) (int, error) {
 	n, err := count(s)
 	if err == nil && n > mostRanks {
 		err = &usageError{fmt.Sprintf("%d is too large a number; a job has at most %d ranks", n, launcher.MaxRanks), nil}
-	}
-	if u, ok := errors.AsType[*usageError](err); ok {
-		u.hints = append(u.hints, "give the number of ranks, as in -np 16; without -np every slot gets one")
 	}
 	return n, err
 }
