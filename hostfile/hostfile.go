@@ -34,6 +34,7 @@ const (
 	maxCount    = 1024     // slots in "host:n", where a larger n is more likely a port
 	maxName     = 253      // bytes of a host name (RFC 1035)
 	maxText     = 80       // bytes of the text quoted in an error
+	maxMistakes = 8        // mistakes in a file that are told
 )
 
 // ListName is the File of hosts that come from the command line's list, ExcludeName that
@@ -72,6 +73,16 @@ func (h Host) Place() string {
 	return h.File
 }
 
+// SyntaxErrors are several mistakes in a hostfile, in the order of its lines. Whoever looks
+// for a *SyntaxError in it finds the first.
+type SyntaxErrors struct {
+	First []*SyntaxError
+	More  int // lines with mistakes that First has not
+}
+
+func (e *SyntaxErrors) Error() string { return e.First[0].Error() }
+func (e *SyntaxErrors) Unwrap() error { return e.First[0] }
+
 // SyntaxError is a mistake in a list of hosts. All functions that read one return it.
 type SyntaxError struct {
 	File string // the file's name, ListName, or "" from Expand
@@ -100,7 +111,8 @@ func (e *SyntaxError) Error() string {
 
 // ParseFile reads the hostfile at path. It blocks as long as reading does, which for
 // a pipe (`-hostfile <(command)`) is until the writer ends. The error is a
-// *SyntaxError, or wraps what opening or reading returned (fs.ErrNotExist, EISDIR).
+// *SyntaxError, a *SyntaxErrors, or wraps what opening or reading returned (fs.ErrNotExist,
+// EISDIR).
 func ParseFile(path string) ([]Host, error) { return parseFile(path, false) }
 
 // ParseNodefile reads the file that a batch system has written for a job, such as
@@ -126,7 +138,7 @@ func cause(err error) error {
 
 // Parse reads a hostfile from r; name is its name in errors and in Host.File. Hosts
 // come in the order of their first line. A file without hosts is an error. The error
-// is a *SyntaxError, or wraps that of r.
+// is a *SyntaxError, a *SyntaxErrors, or wraps that of r.
 func Parse(name string, r io.Reader) ([]Host, error) { return parse(name, r, false) }
 
 func parse(name string, r io.Reader, nodefile bool) ([]Host, error) {
@@ -144,15 +156,21 @@ func parse(name string, r io.Reader, nodefile bool) ([]Host, error) {
 		var line string
 		line, rest, _ = strings.Cut(rest, "\n")
 		p.line++
-		if err := p.parseLine(line); err != nil {
-			return nil, err
+		if e := p.parseLine(line); e != nil {
+			p.wrong = append(p.wrong, e)
 		}
 	}
-	if p.comment != 0 {
+	if p.comment != 0 && len(p.wrong) == 0 {
 		return nil, &SyntaxError{File: name, Line: p.comment, Col: p.commentCol, Text: "/*", Msg: "the comment is not closed", Hint: "end it with */"}
 	}
 	hosts := p.set.finish()
-	if len(hosts) == 0 {
+	switch n := len(p.wrong); {
+	case n == 1 || n > 1 && len(hosts) == 0: // without any host it is hardly a hostfile
+		return nil, p.wrong[0]
+	case n > 1:
+		told := min(n, maxMistakes)
+		return nil, &SyntaxErrors{First: p.wrong[:told], More: n - told}
+	case len(hosts) == 0:
 		return nil, &SyntaxError{File: name, Msg: "no hosts in it"}
 	}
 	return exclude(hosts, hosts, p.set.without)

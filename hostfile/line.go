@@ -13,6 +13,7 @@ type parser struct {
 	comment    int // line in which an open /* stands; 0: none is open
 	commentCol int
 	set        *set
+	wrong      []*SyntaxError // by line
 }
 
 // token is a word or "=" of a line.
@@ -41,8 +42,8 @@ func (m *mistake) errorIn(file string, number int, line string) *SyntaxError {
 	return &SyntaxError{File: file, Line: number, Col: col, Text: clip(m.text), Msg: m.msg, Hint: m.hint}
 }
 
-// parseLine reads one line, which has no "\n", into p.set.
-func (p *parser) parseLine(line string) error {
+// parseLine reads one line, which has no "\n", into p.set, and returns what is wrong in it.
+func (p *parser) parseLine(line string) *SyntaxError {
 	if len(line) > maxLine {
 		return (&mistake{text: line, msg: "the line is too long"}).errorIn(p.file, p.line, line)
 	}

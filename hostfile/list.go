@@ -30,11 +30,31 @@ func ParseList(s string) ([]Host, error) {
 // Exclude returns hosts without those that the list s names. A name that is not among
 // them is a *SyntaxError whose File is ExcludeName. Exclude keeps no argument.
 func Exclude(hosts []Host, s string) ([]Host, error) {
-	l := lister{set: newSet(true), out: true}
-	if err := l.parse(s, ExcludeName); err != nil {
+	without, err := excluded(s)
+	if err != nil {
 		return nil, err
 	}
-	return exclude(hosts, hosts, l.set.without)
+	return exclude(hosts, hosts, without)
+}
+
+// ExcludeIfThere is Exclude, but passes over names that are not among hosts.
+func ExcludeIfThere(hosts []Host, s string) ([]Host, error) {
+	without, err := excluded(s)
+	if err != nil {
+		return nil, err
+	}
+	names := index(hosts)
+	for i := range without {
+		without[i].names = slices.DeleteFunc(without[i].names, func(name string) bool { _, ok := names[sameHost(name)]; return !ok })
+	}
+	return exclude(hosts, hosts, without)
+}
+
+// excluded reads a list of hosts to leave out.
+func excluded(s string) ([]exclusion, error) {
+	l := lister{set: newSet(true), out: true}
+	err := l.parse(s, ExcludeName)
+	return l.set.without, err
 }
 
 // lister reads a list of the command line.

@@ -40,6 +40,7 @@ type record struct {
 	Host
 	style    style
 	repeated bool
+	later    map[string]int // by what is said of it: the line, if that is not the first
 }
 
 func newSet(list bool) *set { return &set{list: list, byKey: map[string]*record{}} }
@@ -86,7 +87,7 @@ func (s *set) add(e entry) *mistake {
 
 // merge adds another mention of the same host to r.
 func (r *record) merge(more *record) *mistake {
-	where := r.seenFrom(more)
+	where := r.seenFrom(more, "")
 	wrong := func(format string, args ...any) *mistake {
 		return &mistake{0, more.Name, fmt.Sprintf(format, args...), ""}
 	}
@@ -94,12 +95,18 @@ func (r *record) merge(more *record) *mistake {
 		{"user", more.User, r.User}, {"public_addr", more.Addr, r.Addr}, {"rack", more.Rack, r.Rack}, {"switch", more.Switch, r.Switch},
 	} {
 		if w.here != "" && w.there != "" && w.here != w.there {
-			return wrong("%s %q here, %q in %s", w.what, w.here, w.there, where)
+			return wrong("%s %q here, %q in %s", w.what, w.here, w.there, r.seenFrom(more, w.what))
 		}
+		if w.here != "" && w.there == "" {
+			r.says(w.what, more.Line)
+		}
+	}
+	if r.Port == 0 && more.Port != 0 {
+		r.says("port", more.Line)
 	}
 	switch {
 	case r.Port != 0 && more.Port != 0 && r.Port != more.Port:
-		return wrong("port %d here, %d in %s", more.Port, r.Port, where)
+		return wrong("port %d here, %d in %s", more.Port, r.Port, r.seenFrom(more, "port"))
 	case r.style == keyed && more.style == keyed:
 		return wrong("slots are given here and in %s", where)
 	case r.style == keyed || more.style == keyed:
@@ -124,16 +131,27 @@ func (r *record) count() int {
 	return r.Slots
 }
 
-// seenFrom names where r stands, for an error about more, which may spell it differently.
-func (r *record) seenFrom(more *record) string {
-	where := r.Place()
+// says notes the line, which is not the first about r, that says what.
+func (r *record) says(what string, line int) {
+	if r.later == nil {
+		r.later = map[string]int{}
+	}
+	r.later[what] = line
+}
+
+// seenFrom names where it stands what r has, for an error about more, which may spell the
+// name differently.
+func (r *record) seenFrom(more *record, what string) string {
+	at := r.Host
+	at.Line = cmp.Or(r.later[what], r.Line)
+	where := at.Place()
 	switch {
-	case r.File == ListName:
-		where = fmt.Sprintf("item %d", r.Line)
-	case r.Line == more.Line:
+	case at.File == ListName:
+		where = fmt.Sprintf("item %d", at.Line)
+	case at.Line == more.Line:
 		where = "this same line"
 	}
-	if r.Name != more.Name {
+	if r.Name != more.Name && at.Line == r.Line {
 		where += fmt.Sprintf(" as %q", clip(r.Name))
 	}
 	return where

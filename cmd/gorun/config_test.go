@@ -137,7 +137,7 @@ func TestConfigErrors(t *testing.T) {
 		"host-env":       {"[[host]]\nmatch = 'a'\nenv = { NCCL_ALGO = 'Ring' }", `3:1: variable "NCCL_ALGO" must be the same on every host`, "write it into [env]"},
 		"host-env-rank":  {"[[host]]\nmatch = 'a'\n[host.env]\nRANK = '1'", `4:1: variable "RANK": gorun sets it for each rank`, ""},
 		"host-env-deep":  {"[[host]]\nmatch = 'a'\nenv.A.b = '1'", `3:1: host.env.A is a table, and must be text: "..."`, ""},
-		"no-toml":        {"np: 4", "1:3: expected '.' or '=', but got ':' instead", ""},
+		"no-toml":        {"np: 4", `1:3: "np: 4": expected '.' or '=', but got ':' instead`, "key = value"},
 		"too-large":      {strings.Repeat("#", maxConfig+1), ": more than 256 KiB, which is no configuration", "--config none"},
 	}
 	for name, tt := range tests {

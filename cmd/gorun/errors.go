@@ -108,6 +108,9 @@ func fullReport(err error, o options) report {
 	if e, ok := errors.AsType[*output.PatternError](err); ok {
 		return report{[]string{"--output-dir " + e.Text}, []string{e.Hint}}
 	}
+	if e, ok := errors.AsType[*hostfile.SyntaxErrors](err); ok {
+		return mistakesReport(e)
+	}
 	r.linef("%v", err)
 	if e, ok := errors.AsType[*launcher.FileError](err); ok && e.Program {
 		r.hints = o.programHints(e)
@@ -123,6 +126,21 @@ func fullReport(err error, o options) report {
 	}
 	if _, ok := errors.AsType[*launcher.UnknownSlotsError](err); ok {
 		r.hintf(`write their slots in the hostfile ("gpu1 slots=8") or the list (gpu1:8), or add -ppn N; --dry-run asks no host`)
+	}
+	return r
+}
+
+// mistakesReport lists the mistakes in a hostfile, and each hint once.
+func mistakesReport(e *hostfile.SyntaxErrors) report {
+	var r report
+	for _, m := range e.First {
+		r.linef("%v", m)
+		if m.Hint != "" && !slices.Contains(r.hints, m.Hint) {
+			r.hintf("%s", m.Hint)
+		}
+	}
+	if e.More > 0 {
+		r.linef("and %s with mistakes", plural(e.More, "more line"))
 	}
 	return r
 }

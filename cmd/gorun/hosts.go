@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"slices"
+	"strings"
 
 	"gorun/hostfile"
 	"gorun/launcher/transport"
@@ -34,11 +35,16 @@ func chosenHosts(o options, env environment) ([]hostfile.Host, error) {
 	return o.withoutExcluded(hosts)
 }
 
-// withoutExcluded leaves the hosts of --exclude out.
+// withoutExcluded leaves the hosts of --exclude out. One that is configured is for whatever
+// hosts a job has.
 func (o *options) withoutExcluded(hosts []hostfile.Host) ([]hostfile.Host, error) {
+	uses := o.said["exclude"]
+	configured := len(uses) > 0 && !strings.HasPrefix(uses[0].origin, "-")
 	switch {
-	case o.exclude == "":
+	case o.exclude == "" || hosts == nil && configured:
 		return hosts, nil
+	case o.laterThan("host", "exclude") || o.laterThan("hostfile", "exclude"):
+		return hostfile.ExcludeIfThere(hosts, o.exclude)
 	case hosts == nil:
 		return nil, &usageError{"--exclude without hosts", []string{"name the hosts by -hostfile FILE or -H LIST"}}
 	}

@@ -73,14 +73,46 @@ func syntaxError(file, text string, err error) error {
 	}
 	at := place{file, e.Position.Line, e.Position.Col}
 	lines := strings.Split(text, "\n")
-	if n := at.line - 1; n >= 0 && n < len(lines) && envsync.Conceal(lines[n]) != lines[n] {
+	i := at.line - 1
+	if i > 0 && i < len(lines) && strings.Contains(e.Message, `'\n'`) && len(lines[i-1])+1 == at.col && len(lines[i])+1 != at.col {
+		i, at.line = i-1, at.line-1 // package toml has counted that newline already
+	}
+	if i < 0 || i >= len(lines) {
+		return at.errorf("%s", e.Message)
+	}
+	line := strings.TrimSpace(lines[i])
+	if envsync.Conceal(line) != line {
 		return at.errorf("no TOML; the line is not repeated here, as it holds a secret")
 	}
-	u := at.errorf("%s", strings.TrimRight(e.Message, "."))
-	if strings.HasPrefix(e.Message, "expected value but found") {
-		u.hints = []string{`text is written in quotes: key = "value"`}
+	if len(line) > maxQuoted {
+		line = strings.ToValidUTF8(line[:maxQuoted], "") + "..."
 	}
+	message := strings.TrimRight(e.Message, ".")
+	u := at.errorf("%q: %s", line, strings.ToLower(message[:1])+message[1:])
+	u.hints = hintList(syntaxHint(e.Message))
 	return u
+}
+
+// maxQuoted is how much of a line an error repeats, in bytes.
+const maxQuoted = 80
+
+// syntaxHint is what helps against a mistake that package toml calls so, or "".
+func syntaxHint(message string) string {
+	for _, h := range []struct{ part, hint string }{
+		{`expected value but found '\n'`, `a value is missing: key = "text", key = 3 or key = true`},
+		{"expected value but found", `text is written in quotes: key = "value"`},
+		{"strings cannot contain newlines", `text ends with the quote that it began with; text of several lines stands in """`},
+		{"to end table name", "a table stands in a line of its own: [name]"},
+		{"expected key separator", `a line is a [table], or key = value`},
+		{"expected '.' or '='", `a line is a [table], or key = value`},
+		{"has already been defined", "a key or a table stands once in a file"},
+		{"escape", `text with a \ stands in single quotes: key = 'C:\dir'`},
+	} {
+		if strings.Contains(message, h.part) {
+			return h.hint
+		}
+	}
+	return ""
 }
 
 // tomlReader is readTOML's state.

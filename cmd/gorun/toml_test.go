@@ -74,22 +74,30 @@ match = "b"
 }
 
 func TestTOMLSyntaxErrors(t *testing.T) {
-	tests := map[string]struct{ text, want string }{
-		"bare-word":    {"np = 4\nhostfile = hosts\n", `f:2:12: expected value but found "hosts" instead`},
-		"duplicate":    {"np = 4\nnp = 5\n", `f:2:8: Key 'np' has already been defined`},
-		"table-twice":  {"[ssh]\n[env]\n[ssh]\n", `f:3:2: Key 'ssh' has already been defined`},
-		"open-string":  {"a = \"x\n", `f:1:7: strings cannot contain newlines`},
-		"nul":          {"a\x00b", `f:1:1: files cannot contain NULL bytes; probably using UTF-16; TOML files must be UTF-8`},
-		"utf-8":        {"a = \"\xff\"", `f:1:5: invalid UTF-8 byte: 0xff`},
-		"secret":       {"API_KEY = hunter2", `f:1:11: no TOML; the line is not repeated here, as it holds a secret`},
-		"no-value":     {"np\n", `f:1:3: expected '.' or '=', but got '\n' instead`},
-		"key-as-table": {"np = 1\n[np.x]\n", `f:2:2: Key 'np' was already created as a hash`},
+	tests := map[string]struct{ text, want, hint string }{
+		"bare-word":    {"np = 4\nhostfile = hosts\n", `f:2:12: "hostfile = hosts": expected value but found "hosts" instead`, "in quotes"},
+		"duplicate":    {"np = 4\nnp = 5\n", `f:2:8: "np = 5": key 'np' has already been defined`, "once in a file"},
+		"table-twice":  {"[ssh]\n[env]\n[ssh]\n", `f:3:2: "[ssh]": key 'ssh' has already been defined`, "once in a file"},
+		"open-string":  {"a = \"x\n", `f:1:7: "a = \"x": strings cannot contain newlines`, "the quote that it began with"},
+		"open-table":   {"[ssh\nport = 3\n", `f:1:5: "[ssh": expected '.' or ']' to end table name, but got '\n' instead`, "[name]"},
+		"escape":       {`a = "C:\dir"`, `f:1:6: "a = \"C:\\dir\"": invalid escape in string '\d'`, "single quotes"},
+		"long":         {strings.Repeat("a", 200), `f:1:200: "` + strings.Repeat("a", 80) + `...": unexpected EOF; expected key separator '='`, ""},
+		"nul":          {"a\x00b", `f:1:1: "a\x00b": files cannot contain NULL bytes; probably using UTF-16; TOML files must be UTF-8`, ""},
+		"utf-8":        {"a = \"\xff\"", `f:1:5: "a = \"\xff\"": invalid UTF-8 byte: 0xff`, ""},
+		"secret":       {"API_KEY = hunter2", `f:1:11: no TOML; the line is not repeated here, as it holds a secret`, ""},
+		"no-value":     {"np\n", `f:1:3: "np": expected '.' or '=', but got '\n' instead`, "key = value"},
+		"nothing":      {"np =\n", `f:1:5: "np =": expected value but found '\n' instead`, "a value is missing"},
+		"key-as-table": {"np = 1\n[np.x]\n", `f:2:2: "[np.x]": key 'np' was already created as a hash`, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := readTOML("f", []byte(tt.text))
-			if _, ok := errors.AsType[*usageError](err); !ok || err.Error() != tt.want {
-				t.Errorf("got %v; want %s", err, tt.want)
+			e, ok := errors.AsType[*usageError](err)
+			if !ok || err.Error() != tt.want {
+				t.Fatalf("got %v; want %s", err, tt.want)
+			}
+			if hints := strings.Join(e.hints, " "); !strings.Contains(hints, tt.hint) {
+				t.Errorf("got hints %q; want %q", hints, tt.hint)
 			}
 		})
 	}
