@@ -28,14 +28,22 @@ func completed(t *testing.T, shell, driver string, lines []string, command ...st
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"sub", ".ssh"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Where bash finds hosts, and where the others do.
+	for name, text := range map[string]string{"names": "::1 gpuhost\n10.0.0.1 gpuhost\n", ".ssh/known_hosts": "gpuhost ssh-ed25519 AAAA\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], slices.Concat(command[1:], []string{driver, filepath.Join(dir, "script")}, lines)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+dir, "GORUN_TEST=1", "TERM=dumb", "HISTFILE=")
+	cmd.Env = append(os.Environ(), "HOME="+dir, "GORUN_TEST=1", "TERM=dumb", "HISTFILE=", "HOSTFILE="+filepath.Join(dir, "names"))
 	out, err := cmd.CombinedOutput()
 	answers := strings.Split(string(out), "END\n")
 	if err != nil || len(answers) != len(lines)+1 {
@@ -68,6 +76,12 @@ func TestCompletion(t *testing.T) {
 		{"gorun -genv A B --keep", "--keep-going"},
 		{"gorun -genv A=B --keep", "--keep-going"},
 		{"gorun -H a:8,b:8 --keep", "--keep-going"},
+		{"gorun -H gpuho", "gpuhost"},
+		{"gorun -H gpu1,gpuho", "gpu1,gpuhost"},
+		{"gorun -H gpuhost,gpuho", ""},
+		{"gorun --exclude ^gpuhost,gpu1,gpuho", ""},
+		{"gorun --exclude=me@gpuhost,gpuho", ""},
+		{"gorun -H :", ""},
 		{"gorun --frob", ""},
 		{"gorun --stdin ", "0 all none"},
 		{"gorun -stdin a", "all"},
@@ -139,7 +153,7 @@ func TestCompletionInReadline(t *testing.T) {
 		{"gorun --stdin=a", "<--stdin=all>"},
 		{"gorun -hostfile=ho", "<-hostfile=hosts.txt>"},
 		{"gorun -hostfile sp", "<-hostfile><spa ce>"},
-		{"gorun -H a:8,localho", "<-H><a:8,localhost>"},
+		{"gorun -H a:8,gpuho", "<-H><a:8,gpuhost>"},
 		{"gorun -np 4 -wdir su", "<-np><4><-wdir><sub/>"},
 		{"gorun -np 4 ls ho", "<-np><4><ls><hosts.txt>"}, // by readline itself
 		{"gorun -np 4 ./scr", "<-np><4><./script>"},
