@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	goflag "flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -15,10 +17,16 @@ import (
 // quickRace keeps the race detector from waiting a second at each process's end.
 const quickRace = "atexit_sleep_ms=0"
 
+// waiting is how many tests one CPU can take along.
+const waiting = 4
+
 // TestMain makes commands of this binary for the scripts and tests: gorun itself,
 // which is also the agent that it starts, and small programs for ranks.
 func TestMain(m *testing.M) {
 	os.Setenv("GORACE", quickRace)
+	// Tests mostly wait, for ranks that sleep or for programs to end: as many at once as
+	// there are CPUs leave these idle. -parallel on the command line counts more.
+	goflag.Set("test.parallel", strconv.Itoa(waiting*runtime.GOMAXPROCS(0)))
 	testscript.Main(m, map[string]func(){
 		"gorun":    main,
 		"showargs": showArgs,

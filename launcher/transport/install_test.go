@@ -529,7 +529,7 @@ func TestBadShells(t *testing.T) {
 		{"nologin", "/usr/sbin/nologin", "", "This account is currently not available"},
 		{"restricted", "bash -r", "", "restricted"},
 		{"no-sh", "dash", "/nonexistent/sh", "/nonexistent/sh: not found"},
-		{"forced-command", "echo", "", `it printed "-c exec /bin/sh -c '`},
+		{"forced-command", "echo", "", `it gave back what was sent to it; it printed "-c ..."`},
 		{"silent", "true", "", "the login shell ended (exit status 0) before gorun's agent spoke"},
 		{"failing", "false", "", "the login shell ended (exit status 1) before gorun's agent spoke"},
 	}
