@@ -234,7 +234,7 @@ func TestEventsOfASlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := launcher.Event{Event: "warning", Text: strings.Repeat("x", 1<<20)}
-	for range 40 {
+	for range maxEvents>>20 + 4 {
 		l.add(e)
 	}
 	l.mu.Lock()

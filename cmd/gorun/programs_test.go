@@ -138,7 +138,10 @@ func TestAppFileRefused(t *testing.T) {
 }
 
 func TestAppFileTooLarge(t *testing.T) {
-	_, args := inFile(t, strings.Repeat("#", maxAppFile+1))
+	path, args := inFile(t, "#")
+	if err := os.Truncate(path, maxAppFile+1); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := parseOptions(args); err == nil || !strings.Contains(err.Error(), "larger than 16 MiB") {
 		t.Errorf("got %v", err)
 	}
