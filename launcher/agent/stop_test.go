@@ -169,7 +169,7 @@ func TestLinkLost(t *testing.T) {
 		{"closed", func(h *head) { h.stdin.Close() }, "gorun is gone"},
 		{"silent", func(h *head) { h.quiet() }, "was silent for"},
 		{"garbage", func(h *head) { h.stdin.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, "unknown frame kind"},
-		{"unknown-message", func(h *head) { h.send.Send(wire.Frame{Kind: wire.Control, Payload: []byte("{}")}) }, "unknown kind"},
+		{"unknown-message", func(h *head) { h.send.Send(wire.Frame{Kind: wire.Control, Payload: []byte(`{"news":{}}`)}) }, "unknown kind"},
 		{"second-plan", func(h *head) { h.send.SendMessage(wire.Message{Plan: newPlan(h.t, sh(""))}) }, "second plan"},
 		{"second-start", func(h *head) {
 			h.send.SendMessage(wire.Message{Start: &wire.Start{}})

@@ -9,39 +9,39 @@ import (
 // Message is a control message: exactly one field is set.
 type Message struct {
 	// From the agent.
-	Hello    *Hello    `json:"hello,omitempty"`
-	Prepared *Prepared `json:"prepared,omitempty"`
-	Started  *Started  `json:"started,omitempty"`
-	Exited   *Exited   `json:"exited,omitempty"`
-	Done     *Done     `json:"done,omitempty"`
-	Log      *Log      `json:"log,omitempty"`
-	Have     *Have     `json:"have,omitempty"`
-	Seen     *Seen     `json:"seen,omitempty"`
-	Want     *Want     `json:"want,omitempty"` // also between agents
-	Got      *Got      `json:"got,omitempty"`
-	Staged   *Staged   `json:"staged,omitempty"`
-	Picture  *Picture  `json:"picture,omitempty"`
-	Settings *Settings `json:"settings,omitempty"`
-	Watching *Watching `json:"watching,omitempty"`
-	Word     *Word     `json:"word,omitempty"`
-	Proof    *Proof    `json:"proof,omitempty"`
-	Abort    *Abort    `json:"abort,omitempty"`
-	Parted   []Parted  `json:"parted,omitempty"`
+	Hello    *Hello    `json:"hello"`
+	Prepared *Prepared `json:"prepared"`
+	Started  *Started  `json:"started"`
+	Exited   *Exited   `json:"exited"`
+	Done     *Done     `json:"done"`
+	Log      *Log      `json:"log"`
+	Have     *Have     `json:"have"`
+	Seen     *Seen     `json:"seen"`
+	Want     *Want     `json:"want"` // also between agents
+	Got      *Got      `json:"got"`
+	Staged   *Staged   `json:"staged"`
+	Picture  *Picture  `json:"picture"`
+	Settings *Settings `json:"settings"`
+	Watching *Watching `json:"watching"`
+	Word     *Word     `json:"word"`
+	Proof    *Proof    `json:"proof"`
+	Abort    *Abort    `json:"abort"`
+	Parted   []Parted  `json:"parted"`
 
 	// From the head.
-	Plan    *Plan    `json:"plan,omitempty"`
-	Start   *Start   `json:"start,omitempty"`
-	Signal  *Signal  `json:"signal,omitempty"`
-	Stop    *Stop    `json:"stop,omitempty"`
-	Pause   *Pause   `json:"pause,omitempty"`
-	Files   *Files   `json:"files,omitempty"`
-	Stage   *Stage   `json:"stage,omitempty"`
-	Look    *Look    `json:"look,omitempty"`
-	Fetch   *Fetch   `json:"fetch,omitempty"`
-	Window  *Window  `json:"window,omitempty"`
-	Inspect *Inspect `json:"inspect,omitempty"`
-	Ask     *Ask     `json:"ask,omitempty"`
-	Watch   *Watch   `json:"watch,omitempty"`
+	Plan    *Plan    `json:"plan"`
+	Start   *Start   `json:"start"`
+	Signal  *Signal  `json:"signal"`
+	Stop    *Stop    `json:"stop"`
+	Pause   *Pause   `json:"pause"`
+	Files   *Files   `json:"files"`
+	Stage   *Stage   `json:"stage"`
+	Look    *Look    `json:"look"`
+	Fetch   *Fetch   `json:"fetch"`
+	Window  *Window  `json:"window"`
+	Inspect *Inspect `json:"inspect"`
+	Ask     *Ask     `json:"ask"`
+	Watch   *Watch   `json:"watch"`
 }
 
 // Hail is the line, without its end, with which an agent opens its stream. nonce

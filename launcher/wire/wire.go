@@ -9,12 +9,15 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
+	"strings"
 )
 
 // Version is the protocol's number; it is part of the agent's first line.
@@ -200,41 +203,79 @@ func CreditOf(f Frame) int { return int(binary.BigEndian.Uint32(f.Payload)) }
 func Encode(m Message) (Frame, error) { return encode(m, MaxMessage) }
 
 func encode(m Message, limit int) (Frame, error) {
-	if err := m.check(); err != nil {
+	name, field, err := m.only()
+	if err != nil {
 		return Frame{}, err
 	}
-	p, err := json.Marshal(m)
+	p, err := json.Marshal(field)
 	if err != nil {
 		return Frame{}, fmt.Errorf("wire: %w", err)
 	}
+	p = slices.Concat([]byte(opening+name+naming), p, []byte(closing))
 	if len(p) > limit {
 		return Frame{}, ErrTooLong
 	}
 	return Frame{Kind: Control, Payload: p}, nil
 }
 
+// A control frame is a JSON object of one name, set in these. Encode and Decode leave to
+// encoding/json only what the name stands for: given a Message it would first find out
+// how to write every type that any message has, which a host's agent would pay for at
+// each start.
+const opening, naming, closing = `{"`, `":`, `}`
+
 // Decode reads a control frame's message. A message in which no known field is
 // set, or more than one, is an error.
-func Decode(f Frame) (Message, error) {
-	var m Message
-	if err := json.Unmarshal(f.Payload, &m); err != nil {
-		return m, fmt.Errorf("wire: bad control message: %w", err)
+func Decode(f Frame) (m Message, err error) {
+	name, value, ok := cutMessage(f.Payload)
+	if !ok {
+		return m, errors.New("wire: bad control message: it is not an object of one name")
 	}
-	return m, m.check()
+	for t, v := range reflect.ValueOf(&m).Elem().Fields() {
+		if nameOf(t) != name {
+			continue
+		}
+		if err := json.Unmarshal(value, v.Addr().Interface()); err != nil {
+			return m, fmt.Errorf("wire: bad control message: %w", err)
+		}
+	}
+	_, _, err = m.only()
+	return m, err
 }
 
-func (m Message) check() error {
+// cutMessage takes the name and what it stands for out of a control frame's payload.
+func cutMessage(p []byte) (name string, value []byte, ok bool) {
+	if p, ok = bytes.CutPrefix(p, []byte(opening)); !ok {
+		return "", nil, false
+	}
+	before, after, ok := bytes.Cut(p, []byte(naming))
+	if !ok {
+		return "", nil, false
+	}
+	value, ok = bytes.CutSuffix(after, []byte(closing))
+	return string(before), value, ok
+}
+
+// only returns the one field that is set, and its name on the wire.
+func (m Message) only() (name string, field any, err error) {
 	set := 0
-	for _, v := range reflect.ValueOf(m).Fields() {
+	for t, v := range reflect.ValueOf(m).Fields() {
 		if !v.IsNil() {
+			name, field = nameOf(t), v.Interface()
 			set++
 		}
 	}
 	switch set {
 	case 0:
-		return errors.New("wire: control message of an unknown kind")
+		return "", nil, errors.New("wire: control message of an unknown kind")
 	case 1:
-		return nil
+		return name, field, nil
 	}
-	return fmt.Errorf("wire: control message of %d kinds", set)
+	return "", nil, fmt.Errorf("wire: control message of %d kinds", set)
+}
+
+// nameOf is the name of a Message's field on the wire.
+func nameOf(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
 }
