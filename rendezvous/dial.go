@@ -98,7 +98,7 @@ func dialOnce(ctx context.Context, path string, rank, size int) (*link, error) {
 	conn.SetDeadline(deadline)
 	// A cancelled context ends the wait for the answer to hello.
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	l, err := newLink(conn, rank, size)
+	l, err := newLink(quicken(conn), rank, size)
 	if stop() && err == nil {
 		return l, nil
 	}

@@ -76,29 +76,41 @@ func (l *link) read() {
 	}
 }
 
-func (l *link) register() (uint64, chan Reply) {
+// register makes room for n answers, to the requests from first on. All come in one channel.
+func (l *link) register(n int) (first uint64, answers chan Reply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last++
-	answer := make(chan Reply, 1)
-	l.answers[l.last] = answer
-	return l.last, answer
+	answers = make(chan Reply, n)
+	for range n {
+		l.last++
+		l.answers[l.last] = answers
+	}
+	return l.last - uint64(n) + 1, answers
 }
 
-func (l *link) forget(id uint64) {
+// withdraw takes back those of n requests from first on that have not been answered.
+func (l *link) withdraw(first uint64, n int) {
+	var text []byte
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.answers, id)
+	for id := first; id < first+uint64(n); id++ {
+		if _, waits := l.answers[id]; waits {
+			delete(l.answers, id)
+			text = Request{ID: id, Op: opCancel}.Append(text)
+		}
+	}
+	l.mu.Unlock()
+	if text != nil {
+		l.write(text, answerGrace)
+	}
 }
 
-// write sends r. A failed or late write ends the link, since what follows half a
+// write sends requests. A failed or late write ends the link, since what follows half a
 // request would be misread.
-func (l *link) write(r Request, within time.Duration) error {
-	b := r.Append(nil)
+func (l *link) write(text []byte, within time.Duration) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.conn.SetWriteDeadline(time.Now().Add(within))
-	if _, err := l.conn.Write(b); err != nil {
+	if _, err := l.conn.Write(text); err != nil {
 		l.conn.Close()
 		return ErrGone
 	}
@@ -110,9 +122,10 @@ func (l *link) write(r Request, within time.Duration) error {
 // context's deadline is the agent's to keep, and is not looked at here.
 func (l *link) await(ctx context.Context, answer chan Reply, limit time.Duration) (Reply, error) {
 	cancelled := ctx.Done()
-	timer := time.NewTimer(0)
+	step := min(limit, time.Second)
+	timer := time.NewTimer(step)
 	defer timer.Stop()
-	for step := time.Duration(0); ; {
+	for {
 		select {
 		case r := <-answer:
 			return r, nil

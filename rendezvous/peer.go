@@ -17,6 +17,7 @@ const (
 	answerCost   = 256         // of an answer's line, roughly, in that sum
 	lastAnswer   = time.Second // for a client to take its last answers when it must go
 	lastBytes    = 1 << 20     // that a client may still send then
+	fullWrite    = 32 << 10    // bytes that are written without waiting for more answers to go with them
 	largestReuse = 128 << 10   // bytes of a write buffer that is kept
 )
 
@@ -79,7 +80,7 @@ func (p *peer) finish() {
 // writes, or in the place of its answer.
 func (p *peer) drain() {
 	p.conn.SetReadDeadline(time.Now().Add(lastAnswer))
-	if c, ok := p.conn.(*net.UnixConn); ok {
+	if c, ok := p.conn.(interface{ CloseWrite() error }); ok {
 		c.CloseWrite()
 	}
 	io.CopyN(io.Discard, p.in, lastBytes)
@@ -105,18 +106,30 @@ func (p *peer) write() {
 		if len(queue) == 0 {
 			return
 		}
-		for _, r := range queue {
-			buf = r.Append(buf[:0])
+		for len(queue) > 0 {
+			var cost int
+			buf, cost, queue = fill(buf[:0], queue)
 			if _, err := p.conn.Write(buf); err != nil {
 				p.fail()
 				return
 			}
-			p.written(answerCost + len(r.Value))
+			p.written(cost)
 		}
 		if cap(buf) > largestReuse {
 			buf = nil
 		}
 	}
+}
+
+// fill adds answers to b until there is enough for one write. It returns what they count
+// in a peer's bytes, and the answers that are left.
+func fill(b []byte, queue []Reply) (with []byte, cost int, rest []Reply) {
+	for len(queue) > 0 && len(b) < fullWrite {
+		b = queue[0].Append(b)
+		cost += answerCost + len(queue[0].Value)
+		queue = queue[1:]
+	}
+	return b, cost, queue
 }
 
 func (p *peer) written(n int) {

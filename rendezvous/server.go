@@ -217,7 +217,7 @@ func (s *Server) pause(d time.Duration) bool {
 func (s *Server) admit(conn *net.UnixConn) {
 	uid, err := peerUID(conn)
 	if err == nil && uid == s.uid {
-		s.serve(conn, nil)
+		s.serve(quicken(conn), nil)
 		return
 	}
 	s.serve(conn, invalid("this store serves user %d; you are user %d", s.uid, uid))

@@ -2,7 +2,9 @@
 // keys with them, again and again. Rank 0 prints how long one barrier and one exchange
 // take, in microseconds.
 //
-//	gorun -np N storebench ROUNDS
+//	gorun -np N storebench single|gather ROUNDS
+//
+// single asks for one key after the other, gather for all at once.
 package main
 
 import (
@@ -26,10 +28,14 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("usage: gorun -np N storebench ROUNDS")
+	if len(args) != 2 {
+		return fmt.Errorf("usage: gorun -np N storebench single|gather ROUNDS")
 	}
-	rounds, err := strconv.Atoi(args[0])
+	gather, ok := gathers[args[0]]
+	if !ok {
+		return fmt.Errorf("no way to gather %q", args[0])
+	}
+	rounds, err := strconv.Atoi(args[1])
 	if err != nil {
 		return err
 	}
@@ -49,7 +55,7 @@ func run(args []string) error {
 	}
 	starts[1] = time.Now()
 	for i := range rounds {
-		if err := exchange(c, i); err != nil {
+		if err := exchange(c, i, gather); err != nil {
 			return err
 		}
 	}
@@ -61,20 +67,37 @@ func run(args []string) error {
 	return c.Barrier(context.Background(), "end")
 }
 
+// gather returns the values that all ranks have put.
+type gather func(c *rendezvous.Client, ctx context.Context, key func(rank int) string) ([][]byte, error)
+
+var gathers = map[string]gather{"single": gatherSingly, "gather": (*rendezvous.Client).Gather}
+
 // exchange tells all ranks 64 bytes, and gets theirs.
-func exchange(c *rendezvous.Client, round int) error {
+func exchange(c *rendezvous.Client, round int, all gather) error {
 	key := func(rank int) string { return fmt.Sprintf("%d/%d", round, rank) }
 	if err := c.Put(context.Background(), key(c.Rank()), fmt.Appendf(nil, "%064d", c.Rank())); err != nil {
 		return err
 	}
-	for rank := range c.Size() {
-		value, err := c.GetFrom(context.Background(), key(rank), rank)
-		if err != nil {
-			return err
-		}
+	values, err := all(c, context.Background(), key)
+	if err != nil {
+		return err
+	}
+	for rank, value := range values {
 		if len(value) != 64 {
 			return fmt.Errorf("got %q of rank %d", value, rank)
 		}
 	}
 	return nil
+}
+
+// gatherSingly is Client.Gather, but asks for one key after the other.
+func gatherSingly(c *rendezvous.Client, ctx context.Context, key func(rank int) string) (values [][]byte, err error) {
+	for rank := range c.Size() {
+		value, err := c.GetFrom(ctx, key(rank), rank)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+	}
+	return values, nil
 }
