@@ -1,7 +1,9 @@
 package launcher
 
 import (
+	"cmp"
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,18 +15,19 @@ import (
 const loopback = "127.0.0.1"
 
 // hostAddr chooses the address under which the ranks of h are reached by the others:
-// the user's interface, else the first of NCCL_SOCKET_IFNAME's (spec), else the
-// address the ssh connection came to if an interface has it, else the source address
-// on the route to the head, else any global one. Never the host's own name.
-func hostAddr(h wire.Hello, iface, spec string) (string, error) {
+// the user's interface, else the first of NCCL_SOCKET_IFNAME's (spec), else the one that
+// the connection tells, else the one that has most in common with any of others, which
+// their connections have told, else that of the default route, else any global one. Never
+// the host's own name.
+func hostAddr(h wire.Hello, iface, spec string, others []netip.Addr) (string, error) {
 	if iface != "" {
 		return addrOf(h.Interfaces, ifnames{names: []string{iface}, exact: true}, "--interface "+iface)
 	}
 	if spec != "" {
 		return addrOf(h.Interfaces, parseIfnames(spec), "NCCL_SOCKET_IFNAME="+spec)
 	}
-	for _, a := range []string{h.SSHServer, h.RouteAddr} {
-		if addr := onInterface(h.Interfaces, a); addr != "" {
+	for _, addr := range []string{connected(h), nearest(h.Interfaces, others), onInterface(h.Interfaces, h.OutAddr)} {
+		if addr != "" {
 			return addr, nil
 		}
 	}
@@ -32,6 +35,52 @@ func hostAddr(h wire.Hello, iface, spec string) (string, error) {
 		return addr, nil
 	}
 	return addrOf(h.Interfaces, ifnames{}, "")
+}
+
+// connected is what the connection to a host tells of its address: where it came to if an
+// interface has that, else the source address on the way to the head; "" if neither has.
+func connected(h wire.Hello) string {
+	return cmp.Or(onInterface(h.Interfaces, h.SSHServer), onInterface(h.Interfaces, h.RouteAddr))
+}
+
+// nearest returns the address with the longest beginning in common with one of others, as
+// those of a network have; "" if there is none of eight bits or more. No host shares an
+// address with another: one that both have is of a network inside of each.
+func nearest(ifaces []wire.Interface, others []netip.Addr) string {
+	best, most := "", 7
+	inner := ifnames{names: inside, exclude: true}
+	for _, i := range ifaces {
+		if !inner.match(i.Name) {
+			continue
+		}
+		for _, text := range i.Addrs {
+			a, err := netip.ParseAddr(text)
+			if err != nil || a.IsLinkLocalUnicast() || a.IsLoopback() || slices.Contains(others, a) {
+				continue
+			}
+			for _, o := range others {
+				if n := common(a, o); n > most {
+					best, most = text, n
+				}
+			}
+		}
+	}
+	return best
+}
+
+// common counts the bits at the beginning of two addresses that are equal; 0 if they are
+// of different kinds.
+func common(a, b netip.Addr) int {
+	if a.BitLen() != b.BitLen() {
+		return 0
+	}
+	x, y := a.AsSlice(), b.AsSlice()
+	for i := range x {
+		if x[i] != y[i] {
+			return 8*i + bits.LeadingZeros8(x[i]^y[i])
+		}
+	}
+	return a.BitLen()
 }
 
 // inside are prefixes of interfaces behind which there are usually only containers

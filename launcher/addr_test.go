@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ func TestHostAddr(t *testing.T) {
 	}
 	tests := []struct {
 		name, server, route, iface, spec string
+		others, out                      string
 		want                             string // "" for an error
 	}{
 		{name: "ssh-server-address", server: "10.0.0.5", want: "10.0.0.5"},
@@ -26,6 +28,16 @@ func TestHostAddr(t *testing.T) {
 		{name: "link-local-server", server: "fe80::1", route: "192.168.1.5", want: "192.168.1.5"},
 		{name: "server-with-zone", server: "fe80::1%eth0", want: "10.0.0.5"},
 		{name: "nothing-known", want: "10.0.0.5"},
+		{name: "default-route", out: "192.168.1.5", want: "192.168.1.5"},
+		{name: "default-route-unknown", out: "203.0.113.9", want: "10.0.0.5"},
+		{name: "network-of-others", others: "192.168.1.7", out: "10.0.0.5", want: "192.168.1.5"},
+		{name: "network-of-most-in-common", others: "192.168.1.7 10.9.0.1", want: "192.168.1.5"},
+		{name: "network-of-others-by-ipv6", others: "2001:db8::7", want: "2001:db8::6"},
+		{name: "nothing-in-common", others: "203.0.113.9 fd00::1", out: "192.168.1.5", want: "192.168.1.5"},
+		{name: "others-are-behind-docker", others: "172.17.0.2", want: "10.0.0.5"},
+		{name: "others-have-the-same", others: "10.0.0.5 192.168.1.7", want: "192.168.1.5"},
+		{name: "connection-before-others", server: "10.0.0.5", others: "192.168.1.7", want: "10.0.0.5"},
+		{name: "own-name-is-loopback", server: "127.0.1.1", route: "127.0.0.1", others: "192.168.1.7", want: "192.168.1.5"},
 		{name: "interface-flag", server: "10.0.0.5", iface: "ib0", want: "192.168.1.5"},
 		{name: "interface-flag-is-exact", iface: "ib"},
 		{name: "interface-flag-before-nccl", iface: "ib0", spec: "eth", want: "192.168.1.5"},
@@ -39,13 +51,22 @@ func TestHostAddr(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := wire.Hello{Interfaces: ifaces, SSHServer: tt.server, RouteAddr: tt.route}
-			got, err := hostAddr(h, tt.iface, tt.spec)
+			h := wire.Hello{Interfaces: ifaces, SSHServer: tt.server, RouteAddr: tt.route, OutAddr: tt.out}
+			got, err := hostAddr(h, tt.iface, tt.spec, addrsFrom(tt.others))
 			if got != tt.want || (err != nil) != (tt.want == "") {
 				t.Errorf("got %q, %v; want %q", got, err, tt.want)
 			}
 		})
 	}
+}
+
+// addrsFrom reads addresses with blanks between.
+func addrsFrom(text string) []netip.Addr {
+	var out []netip.Addr
+	for f := range strings.FieldsSeq(text) {
+		out = append(out, netip.MustParseAddr(f))
+	}
+	return out
 }
 
 // NCCL's grammar, as its documentation and src/misc/socket.cc have it.
@@ -102,7 +123,7 @@ func FuzzParseIfnames(f *testing.F) {
 		}
 		// Whatever is asked for, an address that is chosen is one that is there.
 		hello := wire.Hello{Interfaces: []wire.Interface{{Name: iface, Addrs: []string{"fe80::1", "10.0.0.1", spec}}}}
-		if addr, err := hostAddr(hello, "", spec); err == nil && addr != "10.0.0.1" && addr != spec {
+		if addr, err := hostAddr(hello, "", spec, addrsFrom("10.0.0.2 fd00::1")); err == nil && addr != "10.0.0.1" && addr != spec {
 			t.Errorf("got address %q", addr)
 		}
 	})

@@ -79,7 +79,7 @@ func TestLintOfAJob(t *testing.T) {
 func TestAddressBesidesLo(t *testing.T) {
 	h := wire.Hello{Interfaces: []wire.Interface{{Name: "lo", Addrs: []string{"127.0.0.1"}}, {Name: "docker0", Addrs: []string{"172.17.0.1"}}, {Name: "eth0", Addrs: []string{"10.0.0.1"}}}}
 	for spec, want := range map[string]string{"^docker0": "10.0.0.1", "^docker,eth": "", "lo": "127.0.0.1"} {
-		if got, _ := hostAddr(h, "", spec); got != want {
+		if got, _ := hostAddr(h, "", spec, nil); got != want {
 			t.Errorf("%s: got %q; want %q", spec, got, want)
 		}
 	}

@@ -103,6 +103,7 @@ type peer struct {
 func survey(peers []peer, layout Layout, iface, spec string) (site, error) {
 	s := site{addrs: make([]string, len(peers)), ifaces: make([]string, len(peers)), ports: make([]int, len(peers))}
 	alone := len(layout.Hosts()) == 1
+	hellos, known := connections(peers, layout)
 	var bad []HostFailure
 	for i, p := range peers {
 		if layout.Count[i] == 0 {
@@ -113,11 +114,8 @@ func survey(peers []peer, layout Layout, iface, spec string) (site, error) {
 			s.addrs[i] = loopback
 			continue
 		}
-		hello := *p.hello
-		if p.local {
-			hello.SSHServer, hello.RouteAddr = "", routeTo(peers, i)
-		}
-		addr, err := hostAddr(hello, iface, cmp.Or(p.ifname, spec))
+		hello := hellos[i]
+		addr, err := hostAddr(hello, iface, cmp.Or(p.ifname, spec), known)
 		if err != nil {
 			bad = append(bad, HostFailure{Host: p.name, Err: err})
 		}
@@ -127,6 +125,25 @@ func survey(peers []peer, layout Layout, iface, spec string) (site, error) {
 		return s, &HostsError{Hosts: bad, Good: len(peers) - len(bad)}
 	}
 	return s, nil
+}
+
+// connections are the hosts' hellos, as far as what they tell of connections is to be
+// believed, and the addresses that these tell.
+func connections(peers []peer, layout Layout) (hellos []wire.Hello, known []netip.Addr) {
+	hellos = make([]wire.Hello, len(peers))
+	for i, p := range peers {
+		if layout.Count[i] == 0 {
+			continue
+		}
+		hellos[i] = *p.hello
+		if p.local {
+			hellos[i].SSHServer, hellos[i].RouteAddr = "", routeTo(peers, i)
+		}
+		if a, err := netip.ParseAddr(connected(hellos[i])); err == nil {
+			known = append(known, a)
+		}
+	}
+	return hellos, known
 }
 
 // routeTo is the source address of this machine on its way to another host: the

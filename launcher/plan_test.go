@@ -98,6 +98,19 @@ func peersOf(servers ...string) []peer {
 	return out
 }
 
+// withAux gives hosts another interface in front, and those that were reached by loopback
+// an address of their own.
+func withAux(peers []peer) []peer {
+	for i := range peers {
+		h := peers[i].hello
+		if strings.HasPrefix(h.SSHServer, "127.") {
+			h.Interfaces[0].Addrs = []string{fmt.Sprintf("10.0.0.%d", 100+i)}
+		}
+		h.Interfaces = append([]wire.Interface{{Name: "aux0", Addrs: []string{fmt.Sprintf("192.168.9.%d", 100+i)}}}, h.Interfaces...)
+	}
+	return peers
+}
+
 // evenly is a layout of so many ranks on each host.
 func evenly(counts ...int) Layout {
 	l := Layout{Count: counts}
@@ -122,6 +135,8 @@ func TestSurvey(t *testing.T) {
 		{"one-host-by-interface", peersOf("10.0.0.1"), evenly(2), "eth0", "", "10.0.0.1"},
 		{"one-used", peersOf("10.0.0.1", "10.0.0.2"), evenly(0, 2), "", "", " 127.0.0.1"},
 		{"local-too", peersOf("10.0.0.1", ""), evenly(1, 1), "", "", "10.0.0.1 10.0.0.100"},
+		{"one-tells-nothing", withAux(peersOf("10.0.0.1", "127.0.1.1")), evenly(1, 1), "", "", "10.0.0.1 10.0.0.101"},
+		{"none-tells-anything", withAux(peersOf("127.0.1.1", "127.0.1.1")), evenly(1, 1), "", "", "192.168.9.100 192.168.9.101"},
 		{"no-such-interface", peersOf("10.0.0.1", "10.0.0.2"), evenly(1, 1), "ib0", "", "a: no interface fits --interface ib0; there are eth0"},
 		{"nccl-interface", peersOf("10.0.0.1", "10.0.0.2"), evenly(1, 1), "", "eth", "10.0.0.1 10.0.0.2"},
 		{"no-nccl-interface", peersOf("10.0.0.1", "10.0.0.2"), evenly(1, 1), "", "ib", "a: no interface fits NCCL_SOCKET_IFNAME=ib; there are eth0"},

@@ -34,6 +34,15 @@ func routeAddr(client string) string {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().WithZone("").String()
 }
 
+// outAddr is this host's source address by its default route, "" without one. The
+// addresses that it asks for are of documentation (RFC 5737, RFC 3849), and on no network.
+func outAddr() string {
+	if a := routeAddr("192.0.2.1"); a != "" {
+		return a
+	}
+	return routeAddr("2001:db8::1")
+}
+
 // interfaces lists the interfaces that are up and have addresses. It asks the kernel
 // for all addresses at once: net.Interface.Addrs would do so for each interface, and
 // hosts with containers have hundreds.

@@ -19,7 +19,7 @@ func hello(environ []string, port int) *wire.Hello {
 		PID: os.Getpid(), UID: os.Getuid(),
 		Hostname: nodename(), BootID: readLine("/proc/sys/kernel/random/boot_id"),
 		Cores: cores, GPUs: gpus,
-		Interfaces: interfaces(), SSHServer: server, RouteAddr: routeAddr(client),
+		Interfaces: interfaces(), SSHServer: server, RouteAddr: routeAddr(client), OutAddr: outAddr(),
 		Port: port,
 	}
 }

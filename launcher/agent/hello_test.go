@@ -66,6 +66,20 @@ func TestRouteAddr(t *testing.T) {
 	}
 }
 
+// The address by the default route is one of an interface, and not loopback.
+func TestOutAddr(t *testing.T) {
+	got := outAddr()
+	if got == "" {
+		return // there is no default route
+	}
+	for _, i := range interfaces() {
+		if i.Name != "lo" && slices.Contains(i.Addrs, got) {
+			return
+		}
+	}
+	t.Errorf("got %q, which no interface has", got)
+}
+
 func TestPhysicalCores(t *testing.T) {
 	dir := t.TempDir()
 	// Two sockets of two cores with two threads each; CPU 8 is not described.

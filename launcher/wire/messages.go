@@ -65,6 +65,7 @@ type Hello struct {
 	Interfaces []Interface `json:"interfaces"`
 	SSHServer  string      `json:"ssh_server"` // server address of SSH_CONNECTION, "" without one
 	RouteAddr  string      `json:"route_addr"` // source address towards the ssh client, "" if unknown
+	OutAddr    string      `json:"out_addr"`   // source address by the default route, "" if there is none
 	Port       int         `json:"port"`       // a port outside ip_local_port_range that the agent holds bound, 0 if none
 
 	Settings *Settings `json:"settings,omitempty"` // nil: they come in a message of their own
