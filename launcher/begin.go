@@ -112,6 +112,9 @@ func (r *run) decide() (Layout, site, error) {
 	if r.oddities != nil {
 		return layout, site{}, &FoundError{Lines: r.oddities}
 	}
+	if text := r.env.meetElsewhere(peers, layout.Ranks[0].Host); text != "" {
+		r.note("warn", text)
+	}
 	s, err := survey(peers, layout, r.job.Interface, spec)
 	return layout, s, err
 }

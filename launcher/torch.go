@@ -41,6 +41,20 @@ func (p *planner) ownPort() bool {
 	})
 }
 
+// meetElsewhere warns of a MASTER_ADDR that is another host's than rank 0's: rank 0 waits
+// for the others on its own.
+func (e environment) meetElsewhere(peers []peer, first int) string {
+	addr := e.lookup("MASTER_ADDR")
+	has := func(p peer) bool {
+		return p.hello != nil && (p.name == addr || onInterface(p.hello.Interfaces, addr) != "")
+	}
+	i := slices.IndexFunc(peers, has)
+	if addr == "" || i < 0 || has(peers[first]) {
+		return ""
+	}
+	return fmt.Sprintf("MASTER_ADDR=%s means %s, and rank 0 is on %s: where PyTorch's ranks meet there, they hang", quoteArg(addr), peers[i].name, peers[first].name)
+}
+
 // lack is what a rank gets if nobody sets it, its host neither. Gloo looks for its interface
 // by the host's own name, which on many systems stands for 127.0.1.1, where no other host
 // finds it. Several ranks that each start as many threads as their host has cores are in

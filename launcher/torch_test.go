@@ -112,3 +112,19 @@ func TestLintMasterAddr(t *testing.T) {
 		}
 	}
 }
+func TestMeetElsewhere(t *testing.T) {
+	peers := append(withAux(peersOf("10.0.0.1", "10.0.0.2")), peer{name: "c"})
+	warning := func(addr string) string {
+		return environment{job: []envsync.Var{{Name: "MASTER_ADDR", Value: addr}}}.meetElsewhere(peers, 0)
+	}
+	for _, addr := range []string{"", "a", "10.0.0.1", "192.168.9.100", "elsewhere", "10.0.0.9", "c"} {
+		if got := warning(addr); got != "" {
+			t.Errorf("%q: got %q; want no warning", addr, got)
+		}
+	}
+	for _, addr := range []string{"b", "10.0.0.2", "192.168.9.101", "::ffff:10.0.0.2"} {
+		if got, want := warning(addr), "MASTER_ADDR="+addr+" means b, and rank 0 is on a: "; !strings.HasPrefix(got, want) {
+			t.Errorf("got %q; want %q", got, want)
+		}
+	}
+}
