@@ -99,10 +99,13 @@ func (l *libraries) line(name string) libraryLine {
 // maxLibraries bounds what a host may say it has: NCCL, and its kinds of plugins.
 const maxLibraries = 16
 
+// Limits of what is said of one, in bytes.
+const maxVersion, maxBuild = 256, 200
+
 // checkLibraries refuses what no host has.
 func checkLibraries(found []wire.Library) error {
 	for _, lib := range found {
-		if len(lib.Name) > maxLog || len(lib.Path) > maxLog || len(lib.Version) > 100 || len(lib.Build) > 200 {
+		if len(lib.Name) > maxLog || len(lib.Path) > maxLog || len(lib.Version) > maxVersion || len(lib.Build) > maxBuild {
 			return fmt.Errorf("it has a library with a path of %d bytes", len(lib.Path))
 		}
 	}

@@ -47,7 +47,12 @@ type programGroup struct {
 	ranks   int
 	cut     int                       // those of them that have more changes than were told
 	changes map[string]map[string]int // by name, then by what stands for the value
+	builds  map[string]int            // of the libnccl that they map, as far as is known
 }
+
+// libraryName is the Name of a difference of the libnccl that ranks map. Ranks that run the
+// same program with different ones may not understand each other, or behave differently.
+const libraryName = "libnccl"
 
 // EnvDifference is a variable that ranks must not have with different values, and have.
 type EnvDifference struct {
@@ -55,6 +60,9 @@ type EnvDifference struct {
 	Fatal  bool       `json:"fatal"` // the job was stopped for it
 	Values []EnvValue `json:"values"`
 }
+
+// Library reports whether it is no variable that differs, but the libnccl that ranks map.
+func (d EnvDifference) Library() bool { return d.Name == libraryName }
 
 // EnvValue is what some ranks have.
 type EnvValue struct {
@@ -124,7 +132,7 @@ func (p *proof) count(rank, by int, touched map[groupKey]bool) {
 		key := groupKey{p.layout.Ranks[rank].App, s.Program, host}
 		g := p.groups[key]
 		if g == nil {
-			g = &programGroup{changes: map[string]map[string]int{}}
+			g = &programGroup{changes: map[string]map[string]int{}, builds: map[string]int{}}
 			p.groups[key] = g
 		}
 		g.ranks += by
@@ -134,6 +142,11 @@ func (p *proof) count(rank, by int, touched map[groupKey]bool) {
 		for _, c := range s.Changes {
 			if compared(c.Name, host) {
 				g.add(c, by)
+			}
+		}
+		if s.Build != "" && host == wholeJob {
+			if g.builds[s.Build] += by; g.builds[s.Build] == 0 {
+				delete(g.builds, s.Build)
 			}
 		}
 		if touched != nil {
@@ -162,6 +175,9 @@ func (g *programGroup) differing() []string {
 		if changed > 0 && (changed < g.ranks-g.cut || len(values) > 1) {
 			names = append(names, name)
 		}
+	}
+	if len(g.builds) > 1 {
+		names = append(names, libraryName)
 	}
 	slices.Sort(names)
 	return names
@@ -192,7 +208,7 @@ func (p *proof) difference(key groupKey, name string) EnvDifference {
 			continue
 		}
 		id, v := valueOf(s, name)
-		if v.Planned && s.More > 0 {
+		if v.Planned && s.More > 0 || name == libraryName && s.Build == "" {
 			continue // it is not known
 		}
 		if by[id] == nil {
@@ -223,6 +239,9 @@ func compareBool(a, b bool) int {
 
 // valueOf is what a rank has for name, and what stands for it.
 func valueOf(s *wire.Settled, name string) (id string, v EnvValue) {
+	if name == libraryName {
+		return s.Build, EnvValue{Set: true, Value: libraryOf(s).text()}
+	}
 	i := slices.IndexFunc(s.Changes, func(c wire.Change) bool { return c.Name == name })
 	if i < 0 {
 		return "planned", EnvValue{Planned: true}
@@ -244,8 +263,26 @@ type Environment struct {
 
 // Library is a libnccl that ranks have loaded.
 type Library struct {
-	Path  string `json:"path"`
-	Ranks []int  `json:"ranks"`
+	Path    string `json:"path"`
+	Version string `json:"version,omitempty"`
+	Build   string `json:"build,omitempty"` // its build ID, or what stands for its content
+	Ranks   []int  `json:"ranks"`
+}
+
+func libraryOf(s *wire.Settled) Library {
+	return Library{Path: string(s.Library), Version: s.Version, Build: s.Build}
+}
+
+// text is the library in words.
+func (l Library) text() string {
+	text := l.Path
+	if l.Version != "" {
+		text += ", version " + l.Version
+	}
+	if l.Build != "" {
+		text += ", build " + l.Build[:min(len(l.Build), 15)]
+	}
+	return text
 }
 
 // environment sums up what is known.
@@ -255,14 +292,14 @@ func (p *proof) environment() *Environment {
 	for _, d := range p.differences {
 		for _, v := range d.Values {
 			for _, rank := range v.Ranks {
-				if d.Fatal && !v.Planned {
+				if d.Fatal && !v.Planned && d.Name != libraryName {
 					odd[rank] = true
 				}
 			}
 		}
 	}
 	e.Proven, e.NotProven = e.Proven-len(odd), e.NotProven+len(odd)
-	jobs, names, libraries := map[string]bool{}, map[string]int{}, map[string][]int{}
+	jobs, names, libraries := map[string]bool{}, map[string]int{}, map[string]Library{}
 	for rank, s := range p.ranks {
 		if s == nil {
 			if p.refused[rank] {
@@ -276,7 +313,12 @@ func (p *proof) environment() *Environment {
 			names[c.Name]++
 		}
 		if len(s.Library) > 0 {
-			libraries[string(s.Library)] = append(libraries[string(s.Library)], rank)
+			l, ok := libraries[libraryOf(s).text()]
+			if !ok {
+				l = libraryOf(s)
+			}
+			l.Ranks = append(l.Ranks, rank)
+			libraries[l.text()] = l
 		}
 	}
 	if len(jobs) == 1 {
@@ -287,8 +329,8 @@ func (p *proof) environment() *Environment {
 			e.Changed = append(e.Changed, name)
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(libraries)) {
-		e.Libraries = append(e.Libraries, Library{path, libraries[path]})
+	for _, text := range slices.Sorted(maps.Keys(libraries)) {
+		e.Libraries = append(e.Libraries, libraries[text])
 	}
 	return e
 }

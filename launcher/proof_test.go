@@ -34,6 +34,10 @@ func told(lines ...string) *wire.Proof {
 				continue
 			}
 			name, value, set := strings.Cut(c, "=")
+			if name == "libnccl" {
+				s.Library, s.Build = wire.Bytes("/"+value), value
+				continue
+			}
 			if !set {
 				s.Changes = append(s.Changes, wire.Change{Name: strings.TrimPrefix(name, "-")})
 				continue
@@ -75,6 +79,11 @@ func TestProof(t *testing.T) {
 		{"unknown-to-nccl", []string{"0 p NCCL_MINE=1; 1 p NCCL_MINE=2", "2,3 p"}, "NCCL_MINE: 1/0", 4},
 		{"not-of-nccl", []string{"0,1 p LD_LIBRARY_PATH=/x", "2,3 p"}, "LD_LIBRARY_PATH: 0-1/2-3", 4},
 		{"several", []string{"0,1 p", "2 p; 3 p -NCCL_ALGO NCCL_PROTO=LL"}, "NCCL_ALGO!: 3/0-2, NCCL_PROTO!: 3/0-2", 3},
+		{"same-libnccl", []string{"0,1 p libnccl=a", "2,3 p libnccl=a"}, "", 4},
+		{"other-libnccl", []string{"0,1 p libnccl=a", "2 p libnccl=a; 3 p libnccl=b"}, "libnccl: 3/0-2", 4},
+		{"libnccl-not-loaded-yet", []string{"0,1 p libnccl=a", "2 p; 3 p libnccl=b"}, "libnccl: 3/0-1", 4},
+		{"libnccl-of-other-programs", []string{"0,1 p libnccl=a", "2,3 q libnccl=b"}, "", 4},
+		{"libnccl-loaded-later", []string{"0,1 p libnccl=a", "2,3 p", "2,3 p libnccl=b"}, "libnccl: 2-3/0-1", 4},
 		{"unreadable", []string{"0,1 p", "2 p; 3 refused"}, "", 3},
 	}
 	for _, tt := range tests {

@@ -98,7 +98,7 @@ func (r *run) tellProof() {
 		r.note("info", "changed alike in all ranks by what starts the program: "+someOf(e.Changed))
 	}
 	for _, l := range e.Libraries {
-		r.note("info", fmt.Sprintf("libnccl in ranks %s: %s", spans(l.Ranks), output.Clean(l.Path)))
+		r.note("info", fmt.Sprintf("libnccl in ranks %s: %s", spans(l.Ranks), output.Clean(l.text())))
 	}
 	r.record(Event{Event: "environment", Proven: &e.Proven, NotProven: &e.NotProven, Digest: e.Digest, Text: line})
 }
@@ -174,7 +174,7 @@ func checkProof(p *placement, host int, m *wire.Proof) error {
 		return nil
 	}
 	for _, s := range m.Settled {
-		if len(s.Changes) > wire.MaxChanges || len(s.Ranks) == 0 || s.More < 0 {
+		if len(s.Changes) > wire.MaxChanges || len(s.Ranks) == 0 || s.More < 0 || len(s.Version) > maxVersion || len(s.Build) > maxBuild {
 			return errors.New("it reads what cannot be of its ranks' environments")
 		}
 		for _, c := range s.Changes {

@@ -67,6 +67,10 @@ func (r *report) differ(res *launcher.Result) {
 			r.linef("  %s", line)
 		}
 	}
+	if res.Differ[0].Library() {
+		r.hintf("install the same NCCL on all hosts, or leave out --env-strict")
+		return
+	}
 	r.hintf("what starts the program there (a wrapper, a module, conda) changes what gorun has set; let it do so in all ranks alike, or not at all")
 }
 

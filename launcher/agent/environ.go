@@ -118,6 +118,8 @@ type glimpse struct {
 	cmdline  string  // its beginning
 	program  string  // stands for that and the arguments, but for numbers in these
 	library  string  // the libnccl that it maps; "": none
+	version  string  // of that, and
+	build    string  // what tells it from others, as far as is known
 	environ  environ
 }
 
@@ -141,6 +143,10 @@ func (l *looker) glance(rank int, procs []proc, known procKey, library string) g
 	if g.file, err = fs.ReadLink(l.proc, dir+"/exe"); err != nil || !ok {
 		g.gone = err != nil && ended(err)
 		return g
+	}
+	if g.library != "" {
+		identity := l.mappedIdentity(p.pid, g.library)
+		g.version, g.build = identity.Version, identity.Build
 	}
 	g.readable = true
 	g.cmdline = l.head(dir+"/cmdline", maxCmdline)

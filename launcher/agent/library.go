@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/binary"
@@ -48,12 +49,41 @@ func libraryIdentity(file string) wire.Library {
 	if err != nil {
 		real = file
 	}
-	l := wire.Library{Path: wire.Bytes(file), Version: libraryVersion(real), Build: buildID(f)}
-	if l.Build == "" {
-		l.Build = sample(f, fi.Size())
-	}
-	return l
+	return wire.Library{Path: wire.Bytes(file), Version: libraryVersion(real), Build: build(f, fi.Size())}
 }
+
+// build is what tells a library from others of its name.
+func build(f *os.File, size int64) string { return cmp.Or(buildID(f), sample(f, size)) }
+
+// mappedIdentity is libraryIdentity of a file that a process maps: its path is the one in
+// that process's file system, and no link. A file is read once, whoever maps it.
+func (l *looker) mappedIdentity(pid int, file string) wire.Library {
+	there := fmt.Sprintf("/proc/%d/root%s", pid, file)
+	f, err := os.OpenFile(there, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return wire.Library{}
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return wire.Library{}
+	}
+	key := fileKey{st.Dev, st.Ino}
+	l.mu.Lock()
+	known, ok := l.libraries[key]
+	l.mu.Unlock()
+	if ok {
+		return known
+	}
+	found := wire.Library{Path: wire.Bytes(file), Version: libraryVersion(there), Build: build(f, st.Size)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.libraries[key] = found
+	return found
+}
+
+// fileKey tells a file from all others of a host.
+type fileKey struct{ device, inode uint64 }
 
 // libraryVersion is the version that a library's name ends in, or that of the nccl.h of
 // an installation of NCCL as a wheel or an archive is: lib/libnccl.so.2, include/nccl.h.

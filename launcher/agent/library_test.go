@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // elfFile is a library with these notes and nothing else.
@@ -86,6 +88,42 @@ func TestLibraryIdentity(t *testing.T) {
 		if got := l.Version + " " + l.Build; got != want {
 			t.Errorf("%s: got %q; want %q", name, got, want)
 		}
+	}
+}
+
+// This process stands for a rank's that has loaded the library.
+func TestMappedIdentity(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "libnccl.so.2.19.3")
+	if err := os.WriteFile(file, elfFile(note("GNU\x00", 3, "abc")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	mapped, err := unix.Mmap(int(f.Fd()), 0, 1, unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(mapped)
+	self := []proc{{pid: os.Getpid(), state: 'S'}}
+	looker := newLooker(os.DirFS("/proc"))
+	g := looker.glance(0, self, procKey{}, "")
+	if g.library != file || g.version != "2.19.3" || g.build != "616263" {
+		t.Errorf("got %q, version %q, build %q; want %q, 2.19.3, 616263", g.library, g.version, g.build, file)
+	}
+	if err := os.WriteFile(file, elfFile(note("GNU\x00", 3, "xyz")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if g := looker.glance(0, self, procKey{}, ""); g.build != "616263" {
+		t.Errorf("got build %q; want that of the first look, as a file is read once", g.build)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if g := newLooker(os.DirFS("/proc")).glance(0, self, procKey{}, ""); g.build != "" || g.library == "" {
+		t.Errorf("removed: got %q, build %q; want that it is mapped, and no build", g.library, g.build)
 	}
 }
 

@@ -208,5 +208,5 @@ func (l *looker) detail(sights []wire.Sight, trees map[int][]proc, late <-chan t
 
 // newLooker returns a looker on the files of /proc.
 func newLooker(proc fs.FS) *looker {
-	return &looker{proc: proc, tables: map[string]map[uint64]socket{}}
+	return &looker{proc: proc, tables: map[string]map[uint64]socket{}, libraries: map[fileKey]wire.Library{}}
 }

@@ -22,8 +22,9 @@ const (
 type looker struct {
 	proc fs.FS
 
-	mu     sync.Mutex
-	tables map[string]map[uint64]socket // guarded by mu; by network namespace
+	mu        sync.Mutex
+	tables    map[string]map[uint64]socket // guarded by mu; by network namespace
+	libraries map[fileKey]wire.Library     // guarded by mu; of those that processes map
 }
 
 // see adds to s what its process's files tell, and the sockets of all of the rank's

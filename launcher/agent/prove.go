@@ -262,6 +262,7 @@ func pack(seen []wire.Settled, refused []int, last bool) []wire.Proof {
 func (r *proving) seen() wire.Settled {
 	s := wire.Settled{
 		Program: r.last.program, File: wire.Bytes(cutName(r.last.file)), Library: wire.Bytes(cutName(r.last.library)),
+		Version: cutName(r.last.version), Build: r.last.build,
 		Digest: r.last.environ.digest.String(),
 	}
 	now := r.last.environ.values
@@ -296,7 +297,7 @@ func weight(name string) int {
 // keyOf is the same for ranks of which the same is told.
 func keyOf(s wire.Settled) string {
 	var b strings.Builder
-	for _, part := range []string{s.Program, string(s.File), string(s.Library), s.Digest} {
+	for _, part := range []string{s.Program, string(s.File), string(s.Library), s.Version, s.Build, s.Digest} {
 		b.WriteString(part + "\x00")
 	}
 	for _, c := range s.Changes {

@@ -390,6 +390,8 @@ type Settled struct {
 	Program string   `json:"program"`           // stands for the file and the arguments, but for numbers in these
 	File    Bytes    `json:"file"`              // that is run
 	Library Bytes    `json:"library,omitempty"` // libnccl, if it is mapped
+	Version string   `json:"version,omitempty"` // of it, if that is known
+	Build   string   `json:"build,omitempty"`   // as a Library's; "": not known
 	Digest  string   `json:"digest"`            // of the NCCL settings, as GORUN_ENV_DIGEST
 	Changes []Change `json:"changes,omitempty"`
 	More    int      `json:"more,omitempty"` // changes that are not told
