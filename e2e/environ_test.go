@@ -63,6 +63,27 @@ func TestWrapperChangesAlike(t *testing.T) {
 	}
 }
 
+// A program that starts itself anew with other settings does so in all ranks, at different
+// times.
+func TestProgramStartsItselfAnew(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	file := filepath.Join(programs, "starts-itself-anew")
+	text := `#!/usr/bin/perl
+if (!defined $ENV{NCCL_PROTO}) { select(undef, undef, undef, $ENV{RANK} == 0 ? 2.5 : 0); $ENV{NCCL_PROTO} = "LL"; exec $0 }
+sleep 5;
+`
+	if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(file) })
+	e := gorun(t, []string{"-v", "-H", strings.Join(nodes, ","), "starts-itself-anew"})
+	e.want(t, 0, "environment proven in ")
+	if strings.Contains(e.stderr, "differs") {
+		t.Errorf("a difference is told of:\n%s", e.stderr)
+	}
+}
+
 func TestShortJobIsNotProven(t *testing.T) {
 	t.Parallel()
 	nodes := hosts(t, 1)

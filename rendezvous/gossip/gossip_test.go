@@ -78,9 +78,14 @@ func leftGoroutines(limit time.Duration) string {
 
 func open(t *testing.T, node, nodes int, secret string) *testHost {
 	t.Helper()
+	return openAs(t, Config{Node: node, Nodes: nodes, Key: Key([]byte(secret))})
+}
+
+func openAs(t *testing.T, c Config) *testHost {
+	t.Helper()
 	h := &testHost{dead: map[int]bool{}}
-	addr := netip.AddrFrom4([4]byte{127, 0, 77, byte(node + 1)})
-	w, err := Listen(Config{Node: node, Nodes: nodes, Addr: addr, Key: Key([]byte(secret)), Most: 8, Changed: h.changed})
+	c.Addr, c.Most, c.Changed = netip.AddrFrom4([4]byte{127, 0, 77, byte(c.Node + 1)}), 8, h.changed
+	w, err := Listen(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,6 +197,36 @@ func TestSlowManyHosts(t *testing.T) {
 		within(t, fmt.Sprintf("%d say that node %d is dead", n, gone), func() bool { return count(told) >= n })
 		t.Logf("%d say that it is dead after %v", n, time.Since(begun))
 	}
+}
+
+// So do very many, before any of them is probed.
+func TestSlowVeryManyHostsJoin(t *testing.T) {
+	const nodes = 128
+	var hosts []*testHost
+	for n := range nodes {
+		hosts = append(hosts, openAs(t, Config{Node: n, Nodes: nodes, Key: Key([]byte("secret")), still: true}))
+	}
+	begun := time.Now()
+	var joins sync.WaitGroup
+	for n, h := range hosts {
+		joins.Go(func() {
+			var peers []netip.AddrPort
+			for bit := 1; bit < nodes; bit <<= 1 {
+				if n^bit < nodes {
+					peers = append(peers, hosts[n^bit].at())
+				}
+			}
+			if err := h.Join(t.Context(), peers); err != nil {
+				t.Errorf("node %d: %v", n, err)
+			}
+		})
+	}
+	joins.Wait()
+	t.Logf("all have joined after %v", time.Since(begun))
+	within(t, "all know all", func() bool {
+		return !slices.ContainsFunc(hosts, func(h *testHost) bool { return h.list.NumMembers() < nodes })
+	})
+	t.Logf("all know all after %v", time.Since(begun))
 }
 
 // strangers do what people do who find a port.
