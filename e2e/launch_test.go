@@ -308,6 +308,29 @@ func TestStoreRankIsOver(t *testing.T) {
 	}
 }
 
+// What ranks do wrong with the store is told to them, and names the others.
+func TestStoreRefuses(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	list := strings.Join(nodes, ",")
+	loopback := "0102030405060708" + "0200" + "1388" + "7f000001" + strings.Repeat("00", 112)
+	tests := []struct{ name, script, want string }{
+		{"two-values", `if [ $RANK = 0 ]; then $GORUN_EXE store put k one; $GORUN_EXE store barrier; else $GORUN_EXE store barrier; $GORUN_EXE store put k two; fi`,
+			`key "k" already has another value, put by rank 0 on ` + nodes[0]},
+		{"too-long", `[ $RANK = 0 ] || head -c 65537 /dev/zero | $GORUN_EXE store put k`, "a value of 65537 bytes; the limit is 65536"},
+		{"loopback-id", `[ $RANK = 0 ] || echo ` + loopback + ` | $GORUN_EXE store uid put`, "the ID says to meet at 127.0.0.1: a loopback address, and this job has ranks on other hosts"},
+		{"never-comes", `if [ $RANK = 0 ]; then $GORUN_EXE store get done; else $GORUN_EXE store barrier --timeout 1; $GORUN_EXE store put done 1; exit 1; fi`,
+			`barrier "default": 1 of 2 ranks has not come: rank 0 on ` + nodes[0]},
+	}
+	for _, tt := range tests {
+		gorun(t, sh([]string{"-H", list}, tt.script)).want(t, 1, tt.want)
+	}
+	// Others wait for one that has died: they are not left waiting.
+	e := gorun(t, sh([]string{"-H", list}, `[ $RANK = 1 ] && exit 3; $GORUN_EXE store barrier`))
+	e.want(t, 3, "rank 1 on "+nodes[1]+" exited with code 3")
+	e.wantWithin(t, soon)
+}
+
 func TestInstalledOnce(t *testing.T) {
 	t.Parallel()
 	nodes := hosts(t, 4)
