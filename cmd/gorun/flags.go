@@ -308,7 +308,8 @@ func (o *options) environmentFlags() group {
 			words: "--env-lax", value: yes(&o.envLax), key: "env-lax",
 			text: `Warn of settings by which the job would otherwise end: those that NCCL is known to take
 				for something else than is written, and those that differ between hosts or ranks and
-				must not. For a newer NCCL, which may know better.`,
+				must not. For a newer NCCL, which may know better. Programs that compare the settings
+				of their ranks (gorun store check-env, the CPU backend) do so all the same.`,
 		},
 		{
 			words: "--backend", arg: "NAME", value: value(&o.backend, backendName), complete: "cpu", key: "backend",
