@@ -18,7 +18,7 @@ import (
 const quickRace = "atexit_sleep_ms=0"
 
 // waiting is how many tests one CPU can take along.
-const waiting = 4
+const waiting = 2
 
 // TestMain makes commands of this binary for the scripts and tests: gorun itself,
 // which is also the agent that it starts, and small programs for ranks.
