@@ -190,6 +190,9 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 		if err := checkLacked(m.Prepared.Lacked); err != nil {
 			return err
 		}
+		if n := len(m.Prepared.Unmet); n > maxUnmet {
+			return fmt.Errorf("it says in %d bytes why ranks cannot meet", n)
+		}
 		return p.checkBindings(h.index, m.Prepared)
 	case m.Started != nil:
 		if p == nil || len(m.Started.PIDs) != p.layout.Count[h.index] {
@@ -292,6 +295,7 @@ func (r *run) message(h *host, m wire.Message) {
 			r.bindings.take(h.spec.Name, m.Prepared, len(r.m.ranks))
 			r.libraries.take(h.index, h.spec.Name, m.Prepared)
 			r.lacked.take(h.index, m.Prepared.Lacked)
+			r.unmet.take(h.index, m.Prepared.Unmet)
 			if err := r.libraries.strict(len(r.placed.Load().hosts)); err != nil && r.job.Rigor == envsync.Strict {
 				r.step(event{planErr: err})
 			}

@@ -211,7 +211,7 @@ func (p *planner) plan(h int) *wire.Plan {
 	plan := &wire.Plan{
 		JobID: p.id, Secret: p.secret, Size: p.layout.Size(), Nodes: len(p.nodes), Node: p.node[h],
 		Dir: wire.Bytes(p.job.Dir), Env: pairs(slices.Concat(p.env.job, p.env.hosts[p.hosts[h]])), Window: p.window, Credit: streamCredit(p.layout.Size()),
-		PMI: p.pmiPlan(), Prepend: bytesOf(prepended(p.job.Prefix)), HoldPort: p.node[h] == 0 && p.ownPort(), LostAfter: p.job.LostAfter, Grace: p.job.Grace,
+		PMI: p.pmiPlan(), Prepend: bytesOf(prepended(p.job.Prefix)), HoldPort: p.node[h] == 0 && p.ownPort(), Meet: p.tried(h), LostAfter: p.job.LostAfter, Grace: p.job.Grace,
 	}
 	for _, rank := range p.ranks[h] {
 		i := p.layout.Ranks[rank].App

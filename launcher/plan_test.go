@@ -227,7 +227,7 @@ func TestPlan(t *testing.T) {
 		JobID: "0123456789abcdef", Secret: []byte("secret"), Size: 3, Nodes: 2, Node: 1,
 		PMI:     &wire.PMI{Mapping: "(vector,(0,1,2),(1,1,1))"},
 		Prepend: bytesOf([]string{"PATH=/opt/m p/bin", "LD_LIBRARY_PATH=/opt/m p/lib"}),
-		Dir:     wire.Bytes("/work dir"), Credit: streamCredit(3), LostAfter: 30 * time.Second, Grace: 5 * time.Second,
+		Dir:     wire.Bytes("/work dir"), Credit: streamCredit(3), Meet: "10.0.0.1:20001", LostAfter: 30 * time.Second, Grace: 5 * time.Second,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("plan of the second host (-want +got):\n%s", d)

@@ -30,6 +30,7 @@ type proof struct {
 
 	differences []EnvDifference
 	summed      bool // the summary has been made
+	alone       bool // it has been told that ranks may not find each other
 }
 
 // groupKey names the ranks that are compared with each other: those of an App that run

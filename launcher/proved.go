@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ func (r *run) proved(h *host, m *wire.Proof) {
 	if r.proof == nil || !r.m.live(h.index) {
 		return
 	}
+	r.tellAlone(h, m.Settled)
 	var fatal []EnvDifference
 	for _, d := range r.proof.take(h.index, m) {
 		r.complete(&d)
@@ -36,6 +38,19 @@ func (r *run) proved(h *host, m *wire.Proof) {
 	}
 	if r.proof.complete() {
 		r.tellProof()
+	}
+}
+
+// tellAlone warns once of ranks that will not find each other, if they mean to by Open MPI,
+// which may have come by a wrapper or a module of Python's. It may be there for something
+// else, so that it ends no job.
+func (r *run) tellAlone(h *host, seen []wire.Settled) {
+	for _, s := range seen {
+		if len(s.MPI) > 0 && !r.proof.alone {
+			r.proof.alone = true
+			r.note("warn", fmt.Sprintf("rank %d on %s has loaded %s, of Open MPI, which gorun does not serve: if it calls MPI_Init, each rank is rank 0 of 1; "+
+				"build it with MPICH, or start it by Open MPI's mpirun; --pmi none says that it is meant so", s.Ranks[0], h.spec.Name, output.Clean(path.Base(string(s.MPI)))))
+		}
 	}
 }
 
@@ -174,7 +189,7 @@ func checkProof(p *placement, host int, m *wire.Proof) error {
 		return nil
 	}
 	for _, s := range m.Settled {
-		if len(s.Changes) > wire.MaxChanges || len(s.Ranks) == 0 || s.More < 0 || len(s.Version) > maxVersion || len(s.Build) > maxBuild {
+		if len(s.Changes) > wire.MaxChanges || len(s.Ranks) == 0 || s.More < 0 || len(s.Version) > maxVersion || len(s.MPI) > maxLog || len(s.Build) > maxBuild {
 			return errors.New("it reads what cannot be of its ranks' environments")
 		}
 		for _, c := range s.Changes {

@@ -32,6 +32,7 @@ type run struct {
 
 	libraries libraries // of NCCL on the hosts, as far as these have told
 	lacked    lacked    // likewise
+	unmet     unmet     // likewise
 	bindings  bindings  // of the ranks, as far as hosts have told
 
 	hosts  []*host
@@ -108,7 +109,7 @@ func newRun(job Job, io IO, w waits) (*run, error) {
 	r := &run{
 		job: job.filled(), io: io, id: newID(), secret: make([]byte, 32), began: time.Now(),
 		post: make(chan func(), 256), trouble: make(chan func(), 2), over: make(chan struct{}),
-		lacked: lacked{},
+		lacked: lacked{}, unmet: unmet{},
 	}
 	rand.Read(r.secret)
 	env, notes, err := job.environment()
@@ -364,6 +365,7 @@ func (r *run) ranksBegin() {
 	r.tellBindings()
 	r.tellLibraries()
 	r.tellLacked()
+	r.tellUnmet()
 	r.started, r.proof = time.Now(), newProof(r.m.layout, r.job.Rigor)
 	if r.job.Timeout > 0 {
 		r.limit.set(r.job.Timeout)

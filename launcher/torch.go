@@ -3,8 +3,10 @@ package launcher
 import (
 	"fmt"
 	"maps"
+	"net"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gorun/envsync"
@@ -53,6 +55,17 @@ func (e environment) meetElsewhere(peers []peer, first int) string {
 		return ""
 	}
 	return fmt.Sprintf("MASTER_ADDR=%s means %s, and rank 0 is on %s: where PyTorch's ranks meet there, they hang", quoteArg(addr), peers[i].name, peers[first].name)
+}
+
+// tried is where a host is to look whether its ranks can meet rank 0, if gorun has chosen
+// that, and "" where rank 0 is.
+func (p *planner) tried(host int) string {
+	first := p.layout.Ranks[0]
+	addr, port := p.meeting(first)
+	if host == first.Host || addr == "" || port == 0 {
+		return ""
+	}
+	return net.JoinHostPort(addr, strconv.Itoa(port))
 }
 
 // lack is what a rank gets if nobody sets it, its host neither. Gloo looks for its interface
@@ -125,5 +138,31 @@ func (r *run) tellLacked() {
 	}
 	for _, iface := range slices.Sorted(maps.Keys(names)) {
 		r.note("info", fmt.Sprintf("%s=%s on %s", glooInterface, iface, hostfile.Fold(names[iface])))
+	}
+}
+
+// unmet is which hosts cannot reach the place where ranks meet: hosts by why.
+type unmet map[string][]int
+
+// maxUnmet bounds the text of why.
+const maxUnmet = 200
+
+func (u unmet) take(host int, why string) {
+	if why != "" {
+		u[why] = append(u[why], host)
+	}
+}
+
+// tellUnmet warns once of each reason. It ends no job: not all programs meet there.
+func (r *run) tellUnmet() {
+	for _, why := range slices.Sorted(maps.Keys(r.unmet)) {
+		var names []string
+		for _, h := range slices.Sorted(slices.Values(r.unmet[why])) {
+			names = append(names, r.hosts[h].spec.Name)
+		}
+		first := r.m.layout.Ranks[0]
+		addr, port := r.planner.meeting(first)
+		r.note("warn", fmt.Sprintf("%s: no way to %s, port %d, of %s, where PyTorch's ranks meet (MASTER_ADDR, MASTER_PORT): %s; is there a firewall between hosts? --interface chooses another network",
+			hostfile.Fold(names), addr, port, r.hosts[first.Host].spec.Name, why))
 	}
 }

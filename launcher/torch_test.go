@@ -63,10 +63,10 @@ func TestLack(t *testing.T) {
 // A user may say where ranks meet; what he leaves out, or leaves empty, is gorun's.
 func TestMeeting(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{
-		{"", "MASTER_ADDR=10.0.0.1 MASTER_PORT=20001 hold"},
+		{"", "MASTER_ADDR=10.0.0.1 MASTER_PORT=20001 hold try 10.0.0.1:20001"},
 		{"MASTER_PORT=29500", "MASTER_ADDR=10.0.0.1"},
 		{"MASTER_ADDR=gpu1", "MASTER_PORT=20001 hold"},
-		{"MASTER_ADDR= MASTER_PORT=", "MASTER_ADDR=10.0.0.1 MASTER_PORT=20001 hold"},
+		{"MASTER_ADDR= MASTER_PORT=", "MASTER_ADDR=10.0.0.1 MASTER_PORT=20001 hold try 10.0.0.1:20001"},
 		{"MASTER_ADDR=gpu1 MASTER_PORT=29500", ""},
 	} {
 		p := testPlanner()
@@ -77,6 +77,14 @@ func TestMeeting(t *testing.T) {
 		got := slices.DeleteFunc(texts(p.rankEnv(2)), func(e string) bool { return !strings.HasPrefix(e, "MASTER_") })
 		if p.plan(0).HoldPort {
 			got = append(got, "hold")
+		}
+		for h := range p.hosts {
+			if place := p.plan(h).Meet; place != "" && h > 0 {
+				got = append(got, "try "+place)
+				break
+			} else if place != "" {
+				t.Errorf("with %q: rank 0's own host tries %s", tt.given, place)
+			}
 		}
 		if s := strings.Join(got, " "); s != tt.want {
 			t.Errorf("with %q: got %q; want %q", tt.given, s, tt.want)

@@ -167,7 +167,7 @@ func lintReport(e *envsync.LintError, o options) report {
 		}
 	}
 	if !o.envStrict {
-		r.hintf("with --env-lax gorun only warns, as for an NCCL that is newer")
+		r.hintf("with --env-lax gorun only warns")
 	}
 	return r
 }

@@ -63,6 +63,7 @@ func newSetting(name, value string) setting {
 type environ struct {
 	values map[string]setting // of the watched names, and the rank's own
 	digest envsync.Digest
+	pmix   bool // another launcher started the process
 }
 
 // readEnviron reads an environment as /proc has it: entries that end in a NUL. As getenv
@@ -78,6 +79,7 @@ func readEnviron(r io.Reader) (e environ, ok bool) {
 	for s.Scan() {
 		total += len(s.Bytes()) + 1
 		name, value, isVar := strings.Cut(s.Text(), "=")
+		e.pmix = e.pmix || strings.HasPrefix(name, "PMIX_")
 		if _, seen := e.values[name]; seen || !isVar || !watched(name) && !own(name) {
 			continue
 		}
@@ -120,6 +122,7 @@ type glimpse struct {
 	library  string  // the libnccl that it maps; "": none
 	version  string  // of that, and
 	build    string  // what tells it from others, as far as is known
+	mpi      string  // the library of Open MPI that it maps, if that matters; "": none
 	environ  environ
 }
 
@@ -148,6 +151,10 @@ func (l *looker) glance(rank int, procs []proc, known procKey, library string) g
 		identity := l.mappedIdentity(p.pid, g.library)
 		g.version, g.build = identity.Version, identity.Build
 	}
+	if l.alone && !e.pmix {
+		room := int64(maxMaps)
+		g.mpi = l.mapped(p.pid, &room, isOpenMPI)
+	}
 	g.readable = true
 	g.cmdline = l.head(dir+"/cmdline", maxCmdline)
 	g.program = programKeyOf(g.file, g.cmdline)
@@ -169,7 +176,7 @@ func (l *looker) effective(procs []proc, known procKey, library string) (proc, s
 	}
 	room := int64(maxMaps)
 	for _, p := range procs[:min(len(procs), maxSeen)] {
-		if file := l.mapped(p.pid, &room); file != "" {
+		if file := l.mapped(p.pid, &room, isNCCL); file != "" {
 			return p, file
 		}
 	}
@@ -185,9 +192,9 @@ func (l *looker) effective(procs []proc, known procKey, library string) (proc, s
 	return procs[0], ""
 }
 
-// mapped returns the path of the libnccl that a process maps, "" if there is none. It
-// reads no more than room, which it lowers.
-func (l *looker) mapped(pid int, room *int64) string {
+// mapped returns the path of the library of a kind that a process maps, "" if there is
+// none. It reads no more than room, which it lowers.
+func (l *looker) mapped(pid int, room *int64, kind func(file string) bool) string {
 	f, err := l.proc.Open(strconv.Itoa(pid) + "/maps")
 	if err != nil {
 		return ""
@@ -198,7 +205,7 @@ func (l *looker) mapped(pid int, room *int64) string {
 	s := bufio.NewScanner(limited)
 	for s.Scan() {
 		if i := bytes.IndexByte(s.Bytes(), '/'); i >= 0 {
-			if file := string(s.Bytes()[i:]); isNCCL(file) {
+			if file := string(s.Bytes()[i:]); kind(file) {
 				return file
 			}
 		}

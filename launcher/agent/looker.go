@@ -20,7 +20,8 @@ const (
 
 // looker reads what /proc tells of ranks. Its methods may be called from any goroutine.
 type looker struct {
-	proc fs.FS
+	proc  fs.FS
+	alone bool // ranks that speak with Open MPI's launcher alone would not find each other
 
 	mu        sync.Mutex
 	tables    map[string]map[uint64]socket // guarded by mu; by network namespace

@@ -2,18 +2,25 @@ package agent
 
 import (
 	"debug/elf"
+	"path"
 	"regexp"
 	"strings"
 )
 
 // openMPI matches the libraries of Open MPI 2 and later; MPICH's have other numbers.
-const openMPI = `^libmpi(_[a-z0-9_]+)?\.so\.(20|40|80)$`
+const openMPI = `^libmpi(_[a-z0-9_]+)?\.so\.(20|40|80)(\.[0-9]+)*$`
 
-// foreignMPI returns a library that the program at path is linked with and that asks
+// isOpenMPI reports whether a mapped file is a library of Open MPI's.
+func isOpenMPI(file string) bool {
+	base := path.Base(file)
+	return strings.HasPrefix(base, "libmpi") && regexp.MustCompile(openMPI).MatchString(base)
+}
+
+// foreignMPI returns a library that the program file is linked with and that asks
 // another launcher than gorun for its rank, "" if there is none: each rank of such a
 // program would believe to be rank 0 of 1. What cannot be read has none.
-func foreignMPI(path string) string {
-	f, err := elf.Open(path)
+func foreignMPI(file string) string {
+	f, err := elf.Open(file)
 	if err != nil {
 		return ""
 	}

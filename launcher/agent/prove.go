@@ -105,6 +105,7 @@ func newProver(j *job) *prover {
 		looker: newLooker(os.DirFS("/proc")), ranks: map[int]*proving{},
 		slots: make(chan struct{}, glances), found: make(chan glimpse, len(j.ranks)),
 	}
+	p.looker.alone = j.plan.PMI != nil && j.plan.Size > 1
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, r := range j.ranks {
@@ -262,7 +263,7 @@ func pack(seen []wire.Settled, refused []int, last bool) []wire.Proof {
 func (r *proving) seen() wire.Settled {
 	s := wire.Settled{
 		Program: r.last.program, File: wire.Bytes(cutName(r.last.file)), Library: wire.Bytes(cutName(r.last.library)),
-		Version: cutName(r.last.version), Build: r.last.build,
+		Version: cutName(r.last.version), Build: r.last.build, MPI: wire.Bytes(cutName(r.last.mpi)),
 		Digest: r.last.environ.digest.String(),
 	}
 	now := r.last.environ.values
@@ -297,7 +298,7 @@ func weight(name string) int {
 // keyOf is the same for ranks of which the same is told.
 func keyOf(s wire.Settled) string {
 	var b strings.Builder
-	for _, part := range []string{s.Program, string(s.File), string(s.Library), s.Version, s.Build, s.Digest} {
+	for _, part := range []string{s.Program, string(s.File), string(s.Library), s.Version, s.Build, string(s.MPI), s.Digest} {
 		b.WriteString(part + "\x00")
 	}
 	for _, c := range s.Changes {

@@ -103,6 +103,8 @@ func TestGlance(t *testing.T) {
 		"3/environ": "GORUN_RANK=0\x00", "3/exe": "/bin/tee", "3/maps": lib,
 		"4/environ": "", "4/exe": "/bin/gone",
 		"5/environ": "A=1\x00",
+		"7/environ": "GORUN_RANK=0\x00", "7/exe": "/bin/python", "7/maps": "0-1 r--p 0 0:0 0 /x/libmpich.so.12\n0-1 r--p 0 0:0 0 /x/libmpi_cxx.so.40.30.4\n",
+		"8/environ": "GORUN_RANK=0\x00PMIX_RANK=1\x00", "8/exe": "/bin/python", "8/maps": "0-1 r--p 0 0:0 0 /x/libmpi.so.40\n",
 		"6/environ": "GORUN_RANK=0\x00", "6/exe": "/bin/plugin", "6/maps": "0-1 r--p 0 0:0 0 /x/libnccl-net.so\n",
 	}
 	p := func(pid, ppid int, start uint64) proc { return proc{pid: pid, ppid: ppid, start: start, state: 'S'} }
@@ -131,6 +133,18 @@ func TestGlance(t *testing.T) {
 	g := newLooker(procFS(files)).glance(0, tests[0].procs, procKey{}, "")
 	if got := g.environ.values["NCCL_ALGO"].text; got != "Tree" {
 		t.Errorf("of a repeated name: got %q; want the first, Tree", got)
+	}
+	for pid, want := range map[int]string{7: "/x/libmpi_cxx.so.40.30.4", 8: "", 6: "", 2: ""} { // 8 is a child of mpirun
+		l := newLooker(procFS(files))
+		for _, alone := range []bool{true, false} {
+			l.alone = alone
+			if !alone {
+				want = ""
+			}
+			if g := l.glance(0, []proc{p(pid, 0, 10)}, procKey{}, ""); g.mpi != want {
+				t.Errorf("process %d, alone %v: got %q; want %q", pid, alone, g.mpi, want)
+			}
+		}
 	}
 }
 

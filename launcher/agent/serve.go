@@ -219,6 +219,7 @@ func (a *agent) runJob(j *job) *running {
 	if !j.plan.HoldPort {
 		a.port.drop()
 	}
+	met := tryMeeting(j.plan.Meet)
 	joinedOr(a.own.settled, a.end.begun) // no rank may start beside the login shell
 	failures := a.prepare(j)
 	if isClosed(a.end.begun) {
@@ -231,6 +232,10 @@ func (a *agent) runJob(j *job) *running {
 	if len(failures) == 0 {
 		p.Lacked = j.lacked
 		p.Libraries, p.Unlooked = a.libraries(j)
+		select {
+		case p.Unmet = <-met:
+		case <-a.end.begun:
+		}
 	}
 	a.out.SendMessage(wire.Message{Prepared: p})
 	if len(failures) > 0 {

@@ -121,6 +121,7 @@ type Plan struct {
 	Window    *Window       `json:"window,omitempty"` // each rank's stdout and stderr are one pseudo terminal of this size; nil: two pipes
 	Credit    int           `json:"credit"`           // bytes each output stream may send before the first grant
 	HoldPort  bool          `json:"hold_port"`        // keep Hello.Port bound until the ranks have ended
+	Meet      string        `json:"meet,omitempty"`   // address and port where ranks will meet, to be tried; "": none
 	LostAfter time.Duration `json:"lost_after"`       // silence of the head after which the agent stops its ranks
 	Grace     time.Duration `json:"grace"`            // between TERM and KILL when the agent stops on its own
 }
@@ -193,6 +194,7 @@ type Prepared struct {
 	Bindings []Binding `json:"bindings,omitempty"` // of all ranks, if the plan has a Bind
 	Unbound  string    `json:"unbound,omitempty"`  // why they are not bound as it says
 	Lacked   []string  `json:"lacked,omitempty"`   // names of RankPlan.Lack that some rank got
+	Unmet    string    `json:"unmet,omitempty"`    // why Plan.Meet cannot be reached
 
 	Libraries []Library `json:"libraries,omitempty"` // of NCCL, that the first rank would find
 	Unlooked  bool      `json:"unlooked,omitempty"`  // it is not known which there are
@@ -392,6 +394,7 @@ type Settled struct {
 	Library Bytes    `json:"library,omitempty"` // libnccl, if it is mapped
 	Version string   `json:"version,omitempty"` // of it, if that is known
 	Build   string   `json:"build,omitempty"`   // as a Library's; "": not known
+	MPI     Bytes    `json:"mpi,omitempty"`     // a library of Open MPI that is mapped, in a job whose ranks would not find each other by it
 	Digest  string   `json:"digest"`            // of the NCCL settings, as GORUN_ENV_DIGEST
 	Changes []Change `json:"changes,omitempty"`
 	More    int      `json:"more,omitempty"` // changes that are not told
