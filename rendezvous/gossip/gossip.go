@@ -35,6 +35,7 @@ const (
 	probeTimeout  = 250 * time.Millisecond
 	streamTimeout = time.Second            // of a connection, and of what is said on it
 	gather        = 250 * time.Millisecond // changes are told together that come within so long
+	tellAllEvery  = 10 * time.Second       // a host and another tell each other all, more seldom among more than 32: a rumour may be missed
 	retry         = 5 * time.Second        // between visits to a host that is dead: it may be back
 	closeLimit    = time.Second            // for connections to end when a Watch is closed
 )
@@ -108,6 +109,7 @@ func (w *Watch) settings() *memberlist.Config {
 	}
 	// A host that finds itself slow probes more seldom; but others must not stay unwatched.
 	s.AwarenessMaxMultiplier = 2
+	s.PushPullInterval = tellAllEvery
 	s.EnableCompression = false
 	s.Logger, s.Events = log.New(io.Discard, "", 0), w
 	return s

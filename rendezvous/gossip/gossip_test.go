@@ -106,7 +106,8 @@ func openAll(t *testing.T, nodes int) []*testHost {
 			t.Fatal(err)
 		}
 	}
-	within(t, "all know all", func() bool {
+	// Who has missed a rumour learns what it was when it and another tell each other all.
+	withinTime(t, 10*tellAllEvery, "all know all", func() bool {
 		return !slices.ContainsFunc(hosts, func(h *testHost) bool { return h.list.NumMembers() < nodes })
 	})
 	return hosts
@@ -114,9 +115,14 @@ func openAll(t *testing.T, nodes int) []*testHost {
 
 func within(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
+	withinTime(t, patience, what, ok)
+}
+
+func withinTime(t *testing.T, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
+			t.Fatalf("not within %v: %s", limit, what)
 		}
 	}
 }
