@@ -48,7 +48,7 @@ func (j Job) lintHosts(env environment) []envsync.Finding {
 		return nil
 	}
 	var found []envsync.Finding
-	for _, v := range slices.Concat(append(env.apps, env.job)...) {
+	for _, v := range append(slices.Concat(env.apps...), env.job...) {
 		switch {
 		case v.Name == "NCCL_HOSTID" && !everywhere(env.hosts, j, v.Name):
 			found = append(found, envsync.Finding{Var: v, Msg: "all hosts get the same, and NCCL takes them for one host", Hint: "leave it unset, or give each host its own in a [[host]]"})
