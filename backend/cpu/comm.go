@@ -21,6 +21,10 @@ const (
 	// verdictTimeout is how long a broken data connection waits for the control
 	// connections to say why.
 	verdictTimeout = time.Second
+
+	// lastWords is how long a rank whose control connection has ended is not said to be
+	// gone, as another rank may be about to say why it ended.
+	lastWords = 200 * time.Millisecond
 )
 
 // comm is one rank's end of a communicator. Its goroutines are progress, which does

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"gorun/backend"
 )
@@ -107,12 +108,7 @@ func (c *comm) watch(p *peer, conn net.Conn) {
 		t, body, err := readControl(conn)
 		switch {
 		case err != nil:
-			select {
-			case <-c.quit: // this rank has closed it
-				return
-			default:
-			}
-			c.fail(&backend.PeerError{Comm: c.name, Rank: p.rank, Err: ended(err)})
+			c.mourn(p, err)
 			return
 		case t == byeMessage:
 			c.leave(p.rank, binary.BigEndian.Uint64(body))
@@ -120,10 +116,23 @@ func (c *comm) watch(p *peer, conn net.Conn) {
 		case t == reportMessage:
 			c.judge(p.rank, parseCall(body))
 		case t == abortMessage:
-			// This rank may now end before p has told all others: they must hear why
-			// before they see its connections end.
+			// p may not have told all others, and may not live to do so.
 			c.fail(parseAbort(body, c.name, p.rank))
 		}
+	}
+}
+
+// mourn handles the end of p's control connection. p may have ended because it heard
+// what killed the communicator, and before it had a connection to tell this rank: then
+// others say it.
+func (c *comm) mourn(p *peer, err error) {
+	t := time.NewTimer(lastWords)
+	defer t.Stop()
+	select {
+	case <-c.dead:
+	case <-c.quit: // this rank has closed it
+	case <-t.C:
+		c.fail(&backend.PeerError{Comm: c.name, Rank: p.rank, Err: ended(err)})
 	}
 }
 

@@ -227,6 +227,27 @@ func TestDataConnectionLost(t *testing.T) {
 	}
 }
 
+// TestLastWords has a rank see the end of a second one before it hears from a third what
+// that one died of.
+func TestLastWords(t *testing.T) {
+	comms, err := openWorld(t.Context(), 3, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := []backend.Handle{1: comms[1].Barrier(), 2: comms[2].Barrier()}
+	comms[2].(*comm).peers[1].closeControl()
+	time.Sleep(lastWords / 10)
+	comms[0].Abort(errors.New("disk full"))
+	for rank := 1; rank < 3; rank++ {
+		if err := waits[rank].Wait(t.Context()); err == nil || err.Error() != "world: rank 0 gave up: disk full" {
+			t.Errorf("rank %d: got %v; want what rank 0 said", rank, err)
+		}
+	}
+	for _, c := range comms {
+		c.Close(t.Context())
+	}
+}
+
 // TestSilence checks how the kernel notices that a peer's host is gone, without taking
 // a rank that does not read for one.
 func TestSilence(t *testing.T) {
