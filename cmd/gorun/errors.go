@@ -242,6 +242,9 @@ func (c *causes) add(text, host string) {
 	}
 }
 
+// maxNamed is how many hosts of one cause are named: enough to leave them out by hand.
+const maxNamed = 32
+
 // list adds a headline and a line for each cause to r, or one line for a single cause.
 func (c *causes) list(r *report, headline, consequence string) {
 	if len(c.texts) == 1 && len(c.hosts[c.texts[0]]) == 1 {
@@ -249,8 +252,13 @@ func (c *causes) list(r *report, headline, consequence string) {
 		return
 	}
 	r.linef("%s; %s", headline, consequence)
+	cut := false
 	for _, text := range c.texts {
-		r.linef("  %s: %s", strings.Join(c.hosts[text], ", "), text)
+		r.linef("  %s: %s", fewHosts(c.hosts[text], maxNamed), text)
+		cut = cut || len(c.hosts[text]) > maxNamed+1
+	}
+	if cut {
+		r.hintf("--result FILE writes down what was wrong with each host")
 	}
 }
 

@@ -128,13 +128,12 @@ func (r *report) left(all []string) {
 		same.add(text, host)
 	}
 	for _, text := range same.texts {
-		r.linef("left behind: %s: %s", fewHosts(same.hosts[text]), text)
+		r.linef("left behind: %s: %s", fewHosts(same.hosts[text], 8), text)
 	}
 }
 
-// fewHosts lists hosts, of many the first ones.
-func fewHosts(hosts []string) string {
-	const most = 8
+// fewHosts lists hosts, of more than most (and one) the first ones.
+func fewHosts(hosts []string, most int) string {
 	if len(hosts) > most+1 {
 		hosts = append(hosts[:most:most], fmt.Sprintf("%d more hosts", len(hosts)-most))
 	}
@@ -154,7 +153,7 @@ func (r *report) kept(dirs []launcher.KeptDir) {
 	if len(dirs) > 1 {
 		such = "directories such as "
 	}
-	r.linef("files that ranks have written stay on %s in %s%s", fewHosts(hosts), such, dirs[0].Dir)
+	r.linef("files that ranks have written stay on %s in %s%s", fewHosts(hosts, 8), such, dirs[0].Dir)
 }
 
 // rankEnd says how a rank ended.

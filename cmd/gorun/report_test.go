@@ -161,6 +161,12 @@ func TestErrors(t *testing.T) {
 	timeout := func(ip string) error {
 		return &transport.TimeoutError{After: 20 * time.Second, Reached: "no answer from " + ip + ":22"}
 	}
+	var many []launcher.HostFailure
+	var manyNames []string
+	for i := range 41 {
+		manyNames = append(manyNames, fmt.Sprintf("gpu%02d", i))
+		many = append(many, unreached(manyNames[i], syscall.ECONNREFUSED))
+	}
 	bastion := &transport.JumpError{Host: "bastion", Err: unreached("bastion", &transport.AuthError{User: "me"}).Err}
 	tests := map[string]struct {
 		err   error
@@ -181,6 +187,10 @@ func TestErrors(t *testing.T) {
 				"  gpu05, gpu06: ssh me@HOST:22: no answer from ADDRESS in 20s",
 				"  gpu07: ssh me@gpu07:22: connection refused",
 			}, "--connect-timeout",
+		},
+		"many-hosts": {
+			&launcher.HostsError{Hosts: many, Good: 1},
+			125, []string{"41 of 42 hosts cannot be used; nothing was started", "  " + strings.Join(manyNames[:32], ", ") + ", 9 more hosts: ssh me@HOST:22: connection refused"}, "--result FILE",
 		},
 		"jump-host-down": {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{
