@@ -242,7 +242,7 @@ func TestSlowSuspend(t *testing.T) {
 	testbed(t, "mute", nodes[1])
 	j = start(t, []string{"--connect-timeout", "8s", "--lost-after", "5s", "-H", nodes[0] + "," + nodes[1], "echo", "started"})
 	within(t, 10*time.Second, "an agent on "+nodes[0], func() bool { return len(agents(t, nodes[0])) > 0 })
-	suspended(t, j, 10*time.Second)
+	suspended(t, j, func() { time.Sleep(10 * time.Second) })
 	testbed(t, "mend", nodes[1])
 	e := j.wait(30 * time.Second)
 	e.want(t, 0)
@@ -266,23 +266,29 @@ func suspendAndContinue(t *testing.T, j *job, host string, d time.Duration) {
 		}
 	}
 	within(t, 10*time.Second, "both ranks sleeping", sleepers("S"))
-	pid := j.pid()
-	j.signal(syscall.SIGTSTP)
-	within(t, 10*time.Second, "both ranks stopped", sleepers("T"))
-	within(t, 10*time.Second, "gorun stopped", func() bool { p, _ := readProcess(pid); return p.state == "T" })
-	time.Sleep(d)
-	syscall.Kill(j.cmd.Process.Pid, syscall.SIGCONT) // nsenter, which has stopped itself with gorun and passes this on
+	suspended(t, j, func() {
+		within(t, 10*time.Second, "both ranks stopped", sleepers("T"))
+		time.Sleep(d)
+	})
 	within(t, 10*time.Second, "both ranks running again", sleepers("S"))
 }
 
-// suspended suspends gorun for d.
-func suspended(t *testing.T, j *job, d time.Duration) {
+// suspended suspends gorun while f runs.
+func suspended(t *testing.T, j *job, f func()) {
 	t.Helper()
-	pid := j.pid()
+	gorun, nsenter := j.pid(), j.cmd.Process.Pid
+	stopped := func() bool {
+		for _, pid := range []int{gorun, nsenter} {
+			if p, _ := readProcess(pid); p.state != "T" {
+				return false
+			}
+		}
+		return true
+	}
 	j.signal(syscall.SIGTSTP)
-	within(t, 10*time.Second, "gorun stopped", func() bool { p, _ := readProcess(pid); return p.state == "T" })
-	time.Sleep(d)
-	syscall.Kill(j.cmd.Process.Pid, syscall.SIGCONT)
+	within(t, 10*time.Second, "gorun stopped, and nsenter with it", stopped)
+	f()
+	syscall.Kill(nsenter, syscall.SIGCONT) // which passes it on
 }
 
 func TestStdoutClosed(t *testing.T) {

@@ -165,7 +165,7 @@ func TestSlowStoppedAgents(t *testing.T) {
 	default:
 	}
 	// While gorun is stopped nobody is missed, nor after that.
-	suspended(t, j, 8*time.Second)
+	suspended(t, j, func() { time.Sleep(8 * time.Second) })
 	time.Sleep(6 * time.Second)
 	interrupt(t, j, "lost")
 }
