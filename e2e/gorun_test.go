@@ -127,6 +127,7 @@ func (j *job) signal(s syscall.Signal) {
 // wait returns how gorun ended; it must within limit.
 func (j *job) wait(limit time.Duration) ended {
 	j.t.Helper()
+	limit = patience(limit)
 	select {
 	case <-j.ended:
 	case <-time.After(limit):
