@@ -261,7 +261,9 @@ func TestUserSignalsReachTheRanks(t *testing.T) {
 
 func TestStopAndContinue(t *testing.T) {
 	t.Parallel()
-	p := start(t, "-np", "1", "--timeout", "60", "sh", "-c", `echo $$ >pid.new; mv pid.new pid.0; while ! test -e end; do sleep 0.05; done`)
+	// The rank waits without starting children: a shell is not "T" but "D" as long as a child
+	// is stopped that has not yet become a program of its own.
+	p := start(t, "-np", "1", "--timeout", "60", "sh", "-c", `mkfifo end; echo $$ >pid.new; mv pid.new pid.0; read line <end`)
 	p.waitFiles("pid.0")
 	p.signal(syscall.SIGTSTP)
 	rank, _ := os.ReadFile(filepath.Join(p.dir, "pid.0"))
@@ -271,7 +273,7 @@ func TestStopAndContinue(t *testing.T) {
 		}
 	}
 	p.signal(syscall.SIGCONT)
-	if err := os.WriteFile(filepath.Join(p.dir, "end"), nil, 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(p.dir, "end"), []byte("\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	p.end(0)
