@@ -102,6 +102,15 @@ func startWith(t *testing.T, change func(*exec.Cmd)) *process {
 	return p
 }
 
+// startAsJob is start for a gorun that a shell with job control would have started: in a
+// process group of its own.
+func startAsJob(t *testing.T, args ...string) *process {
+	t.Helper()
+	return startWith(t, func(c *exec.Cmd) {
+		c.Args, c.SysProcAttr = append(c.Args, args...), &syscall.SysProcAttr{Setpgid: true}
+	})
+}
+
 // waitFiles waits until ranks have written all of the named files.
 func (p *process) waitFiles(names ...string) {
 	p.t.Helper()
@@ -263,7 +272,7 @@ func TestStopAndContinue(t *testing.T) {
 	t.Parallel()
 	// The rank waits without starting children: a shell is not "T" but "D" as long as a child
 	// is stopped that has not yet become a program of its own.
-	p := start(t, "-np", "1", "--timeout", "60", "sh", "-c", `mkfifo end; echo $$ >pid.new; mv pid.new pid.0; read line <end`)
+	p := startAsJob(t, "-np", "1", "--timeout", "60", "sh", "-c", `mkfifo end; echo $$ >pid.new; mv pid.new pid.0; read line <end`)
 	p.waitFiles("pid.0")
 	p.signal(syscall.SIGTSTP)
 	rank, _ := os.ReadFile(filepath.Join(p.dir, "pid.0"))

@@ -12,9 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startAtTerminal runs gorun as a shell does, in the foreground of a terminal with so
-// many rows and columns, of which keyboard is the other side.
+// startAtTerminal runs gorun in the foreground of a terminal with so many rows and columns,
+// of which keyboard is the other side. There is no shell, as under ssh -t.
 func startAtTerminal(t *testing.T, rows, cols uint16, args ...string) (p *process, keyboard *os.File) {
+	t.Helper()
+	return startOnTerminal(t, rows, cols, func(c *exec.Cmd) { c.Args = append(c.Args, args...) })
+}
+
+// startOnTerminal runs the program that change says as the terminal's first.
+func startOnTerminal(t *testing.T, rows, cols uint16, change func(*exec.Cmd)) (p *process, keyboard *os.File) {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -33,7 +39,7 @@ func startAtTerminal(t *testing.T, rows, cols uint16, args ...string) (p *proces
 	defer screen.Close()
 	resize(t, keyboard, rows, cols)
 	return startWith(t, func(c *exec.Cmd) {
-		c.Args = append(c.Args, args...)
+		change(c)
 		c.Stdin, c.SysProcAttr = screen, &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	}), keyboard
 }
@@ -54,6 +60,26 @@ func (p *process) read(name, text string) {
 	}
 }
 
+// TestSuspendedByAShell: ^Z stops gorun and what it runs, and the shell has its terminal
+// back.
+func TestSuspendedByAShell(t *testing.T) {
+	t.Parallel()
+	const script = `gorun -np 1 --stdin none sh -c 'trap "echo interrupted; exit 0" INT; trap ": >on" CONT; : >up; while :; do sleep 0.05; done'
+		: >stopped; until test -e go; do sleep 0.05; done; fg`
+	p, keyboard := startOnTerminal(t, 24, 80, func(c *exec.Cmd) { c.Path, c.Args = "/bin/sh", []string{"sh", "-mc", script} })
+	p.waitFiles("up")
+	keyboard.WriteString("\x1a") // ^Z
+	p.waitFiles("stopped")
+	if err := os.WriteFile(filepath.Join(p.dir, "go"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p.waitFiles("on")
+	keyboard.WriteString("\x03") // ^C
+	if stdout, stderr := p.end(130); !strings.Contains(stdout, "interrupted\n") {
+		t.Errorf("stdout %q, stderr %q; want the rank to be interrupted", stdout, stderr)
+	}
+}
+
 // TestTerminalOfRanks: the ranks' terminals are as large as gorun's, and keys pressed
 // there are signals of gorun's, which passes them on.
 func TestTerminalOfRanks(t *testing.T) {
@@ -65,15 +91,7 @@ func TestTerminalOfRanks(t *testing.T) {
 	resize(t, keyboard, 1, 1)
 	p.read("size.0", "1 1\n")
 	p.read("size.1", "1 1\n")
-	keyboard.WriteString("\x1a") // ^Z
-	pid := strconv.Itoa(p.cmd.Process.Pid)
-	if !until(patience, func() bool { return processState(pid) == "T" }) {
-		t.Fatalf("gorun is in state %q; want T", processState(pid))
-	}
-	p.signal(syscall.SIGCONT)
-	if !until(patience, func() bool { return processState(pid) != "T" }) {
-		t.Fatal("gorun does not go on")
-	}
+	keyboard.WriteString("\x1a") // ^Z: no shell would ever continue this gorun
 	keyboard.WriteString("\x03") // ^C
 	if stdout, stderr := p.end(130); strings.Count(stdout, "interrupted\n") != 2 || !strings.Contains(stderr, "SIGINT") {
 		t.Errorf("stdout %q, stderr %q; want both ranks to be interrupted", stdout, stderr)

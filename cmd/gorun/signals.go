@@ -1,9 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // endSignals are the signals by which a user ends gorun. A HUP that gorun's parent
@@ -45,8 +51,55 @@ func exitBy(code int, signals ...os.Signal) (release func()) {
 // process.
 func watchSignals() <-chan os.Signal {
 	c := make(chan os.Signal, 16)
-	signal.Notify(c, append(endSignals(), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH)...)
+	signal.Notify(c, append(endSignals(), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH)...)
+	if !orphaned() {
+		signal.Notify(c, syscall.SIGTSTP) // else ^Z does nothing, as to other programs
+	}
 	return c
+}
+
+// orphaned reports whether no shell would continue this process when it is stopped: whether
+// its process group is orphaned, as POSIX has it, judged by its ancestors alone. It is where
+// gorun is what ssh -t, a container or a terminal runs. Where the ancestors cannot be seen
+// from this PID namespace it reports false.
+func orphaned() bool {
+	group, session := unix.Getpgrp(), sessionOf(0)
+	if group == 0 || session == 0 {
+		return false
+	}
+	for pid := os.Getpid(); ; {
+		parent := parentOf(pid)
+		switch {
+		case parent < 0:
+			return false
+		case parent == 0 || sessionOf(parent) != session:
+			return true
+		}
+		if g, err := unix.Getpgid(parent); err != nil || g != group {
+			return false
+		}
+		pid = parent
+	}
+}
+
+func sessionOf(pid int) int {
+	session, _ := unix.Getsid(pid)
+	return session
+}
+
+// parentOf returns the parent of pid: 0 if it is in no PID namespace that this process
+// sees, and -1 if it cannot be read.
+func parentOf(pid int) int {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if err != nil || len(fields) < 2 {
+		return -1
+	}
+	parent, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return -1
+	}
+	return parent
 }
 
 // catchPipe makes a write to a closed standard output an error, EPIPE, instead of the
