@@ -432,7 +432,7 @@ func TestCleanWhileRunning(t *testing.T) {
 	clean := func(want ...string) {
 		t.Helper()
 		_, home := newHome(t)
-		gorun(t, []string{"clean", "-hostfile", list(0)}, home).want(t, 0, append(want, "localhost: nothing to remove\n")...)
+		gorun(t, []string{"clean", "-hostfile", list(0)}, home).want(t, 0, append(want, ": nothing to remove\n")...)
 	}
 	dir := headDir(t)
 	fill(t, onHost(t, "node0", dir), map[string]string{"data": "sent"})
