@@ -185,9 +185,10 @@ func (e ended) want(t *testing.T, code int, texts ...string) {
 // machine needs, below every default limit of gorun's (20 s, 30 s) with something on top.
 const soon = 25 * time.Second
 
-// wantWithin checks that gorun took no longer than limit.
+// wantWithin checks that gorun took no longer than limit; see patience.
 func (e ended) wantWithin(t *testing.T, limit time.Duration) {
 	t.Helper()
+	limit = patience(limit)
 	if e.took > limit {
 		t.Errorf("took %v; want at most %v\nstderr: %s", e.took, limit, shorten(e.stderr))
 	}
