@@ -73,6 +73,25 @@ func TestHostSettingsAgree(t *testing.T) {
 	e.wantLines(t, nodes[0]+" NCCL_ALGO=Ring", nodes[1]+" NCCL_ALGO=Ring NCCL_IB_HCA=mlx5_3")
 }
 
+// An interface by which no host reaches another gives no rank its address, and is told
+// wherever it is named.
+func TestHostSettingsOfLoopback(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 2)
+	list := strings.Join(nodes, ",")
+	const meet = `[ $MASTER_ADDR = $GORUN_HOST_ADDR ] && echo first; case $MASTER_ADDR$GORUN_HOST_ADDR in *127*) exit 1; esac`
+	const other = "; MASTER_ADDR and GORUN_HOST_ADDR are another interface's\n"
+	e := gorun(t, sh([]string{"-H", list, "--interface", "lo"}, meet))
+	e.want(t, 0, "warning: "+strings.Join(nodes, ", ")+": --interface lo means 127.0.0.1, by which other hosts reach only themselves"+other)
+	e.wantLines(t, "first")
+	ownEtc(t, nodes[0], map[string]string{"nccl.conf": "NCCL_SOCKET_IFNAME=lo\n"})
+	e = gorun(t, sh([]string{"-H", list}, meet))
+	e.want(t, 0, "warning: "+nodes[0]+": NCCL_SOCKET_IFNAME=lo means 127.0.0.1, by which other hosts reach only themselves: NCCL hangs"+other)
+	e.wantLines(t, "first")
+	gorun(t, sh([]string{"-H", list, "--env-strict"}, "echo started")).want(t, 125, nodes[0]+": NCCL_SOCKET_IFNAME=lo means 127.0.0.1")
+	gorun(t, sh([]string{"-H", nodes[0] + ":2"}, meet)).want(t, 1) // 127.0.0.1 is right there
+}
+
 // A file that the user names is left to NCCL, and what is in it must be equal all the same.
 func TestHostSettingsOfConfFile(t *testing.T) {
 	t.Parallel()

@@ -177,3 +177,91 @@ func onInterface(ifaces []wire.Interface, addr string) string {
 	}
 	return ""
 }
+
+// holders counts the hosts that have an address.
+type holders map[string]int
+
+func holdersOf(hellos []wire.Hello) holders {
+	n := holders{}
+	for _, h := range hellos {
+		own := map[string]bool{}
+		for _, i := range h.Interfaces {
+			for _, addr := range i.Addrs {
+				if !own[addr] {
+					n[addr]++
+				}
+				own[addr] = true
+			}
+		}
+	}
+	return n
+}
+
+// reach reports whether other hosts can reach by addr the one that has it. They reach
+// themselves by a loopback address, and by any that they have, too, like that of a bridge
+// to their containers.
+func (n holders) reach(addr string) bool {
+	a, err := netip.ParseAddr(addr)
+	return n[addr] < 2 && (err != nil || !a.Unmap().IsLoopback())
+}
+
+// better returns an address by which others reach h, if possible of iface; "" if there is
+// none.
+func (n holders) better(h wire.Hello, iface string, others []netip.Addr) (addr string, asked bool) {
+	h.Interfaces = slices.Clone(h.Interfaces)
+	for i := range h.Interfaces {
+		h.Interfaces[i].Addrs = slices.DeleteFunc(slices.Clone(h.Interfaces[i].Addrs), func(addr string) bool { return !n.reach(addr) })
+	}
+	if iface != "" {
+		if addr, err := hostAddr(h, iface, "", others); err == nil {
+			return addr, true
+		}
+	}
+	addr, _ = hostAddr(h, "", "", others)
+	return addr, false
+}
+
+// misleading is what leads to addresses by which hosts are not reached: hosts by a text,
+// in the order of the first.
+type misleading struct {
+	texts []string
+	hosts map[string][]string
+}
+
+// take notes that host has addr because of an interface's name, that of --interface or of
+// NCCL_SOCKET_IFNAME; and whether it has a better one.
+func (m *misleading) take(host, iface, spec, addr string, better bool) {
+	var text string
+	switch {
+	case iface != "":
+		text = "--interface " + quoteArg(iface) + " means " + addr
+	case spec != "":
+		text = "NCCL_SOCKET_IFNAME=" + quoteArg(spec) + " means " + addr
+	case better:
+		return // nobody has asked for it
+	default:
+		text = "there is no other address than " + addr
+	}
+	text += ", by which other hosts reach only themselves"
+	if iface == "" && spec != "" {
+		text += ": NCCL hangs"
+	}
+	if better {
+		text += "; MASTER_ADDR and GORUN_HOST_ADDR are another interface's"
+	}
+	if m.hosts == nil {
+		m.hosts = map[string][]string{}
+	}
+	if m.hosts[text] == nil {
+		m.texts = append(m.texts, text)
+	}
+	m.hosts[text] = append(m.hosts[text], host)
+}
+
+func (m *misleading) notes() []string {
+	var out []string
+	for _, text := range m.texts {
+		out = append(out, someOf(m.hosts[text])+": "+text)
+	}
+	return out
+}

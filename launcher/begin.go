@@ -109,13 +109,16 @@ func (r *run) decide() (Layout, site, error) {
 	for _, text := range prefixNotes(peers, layout, spec) {
 		r.remark(envsync.Note{Level: "warn", Text: text})
 	}
+	s, err := survey(peers, layout, r.job.Interface, spec)
+	for _, text := range s.notes {
+		r.remark(envsync.Note{Level: "warn", Text: text})
+	}
 	if r.oddities != nil {
 		return layout, site{}, &FoundError{Lines: r.oddities}
 	}
 	if text := r.env.meetElsewhere(peers, layout.Ranks[0].Host); text != "" {
 		r.note("warn", text)
 	}
-	s, err := survey(peers, layout, r.job.Interface, spec)
 	return layout, s, err
 }
 

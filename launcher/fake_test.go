@@ -3,6 +3,7 @@ package launcher
 import (
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,8 +110,14 @@ func (f *fake) send(m wire.Message) {
 func (f *fake) hello() {
 	f.send(wire.Message{Hello: &wire.Hello{
 		PID: os.Getpid(), Cores: 2, Port: 20000,
-		Interfaces: []wire.Interface{{Name: "lo", Addrs: []string{"127.0.0.1"}}, {Name: "eth0", Addrs: []string{"10.0.0.1"}}},
+		Interfaces: []wire.Interface{{Name: "lo", Addrs: []string{"127.0.0.1"}}, ownInterface("eth0")},
 	}})
+}
+
+// ownInterface is one with an address that no other fake has.
+func ownInterface(name string) wire.Interface {
+	pid := os.Getpid()
+	return wire.Interface{Name: name, Addrs: []string{netip.AddrFrom4([4]byte{10, byte(pid >> 16), byte(pid >> 8), byte(pid)}).String()}}
 }
 
 // read returns the next frame that is no heartbeat.

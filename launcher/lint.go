@@ -52,7 +52,7 @@ func (j Job) lintHosts(env environment) []envsync.Finding {
 		switch {
 		case v.Name == "NCCL_HOSTID" && !everywhere(env.hosts, j, v.Name):
 			found = append(found, envsync.Finding{Var: v, Msg: "all hosts get the same, and NCCL takes them for one host", Hint: "leave it unset, or give each host its own in a [[host]]"})
-		case v.Name == "NCCL_SOCKET_IFNAME" && (v.Value == "lo" || v.Value == "=lo") && !everywhere(env.hosts, j, v.Name):
+		case v.Name == "NCCL_SOCKET_IFNAME" && namesLoopback(v.Value) && !everywhere(env.hosts, j, v.Name):
 			found = append(found, envsync.Finding{Var: v, Msg: "by the loopback interface no host reaches another"})
 		case v.Name == "MASTER_ADDR" && isLoopback(v.Value):
 			found = append(found, envsync.Finding{Var: v, Msg: "on each host that is the host itself, and only rank 0's is meant",
@@ -61,6 +61,9 @@ func (j Job) lintHosts(env environment) []envsync.Finding {
 	}
 	return found
 }
+
+// namesLoopback reports whether a value of NCCL_SOCKET_IFNAME is the loopback interface.
+func namesLoopback(spec string) bool { return spec == "lo" || spec == "=lo" }
 
 // isLoopback reports whether a name or address means on each host the host itself.
 func isLoopback(host string) bool {

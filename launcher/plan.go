@@ -89,6 +89,7 @@ type site struct {
 	addrs  []string // by host
 	ifaces []string // that have these addresses; "": loopback
 	ports  []int
+	notes  []string // warnings of addresses by which hosts are not reached
 }
 
 // peer is one host as the choice of addresses sees it.
@@ -99,12 +100,16 @@ type peer struct {
 	ifname string // its own NCCL_SOCKET_IFNAME; "": that of all
 }
 
-// survey chooses every host's address. All hosts without a fitting one are named.
+// survey chooses every host's address. All hosts without a fitting one are named. One by
+// which other hosts do not reach it is taken for want of a better one only, whatever asks
+// for it.
 func survey(peers []peer, layout Layout, iface, spec string) (site, error) {
 	s := site{addrs: make([]string, len(peers)), ifaces: make([]string, len(peers)), ports: make([]int, len(peers))}
 	alone := len(layout.Hosts()) == 1
 	hellos, known := connections(peers, layout)
+	holders := holdersOf(hellos)
 	var bad []HostFailure
+	var lost misleading
 	for i, p := range peers {
 		if layout.Count[i] == 0 {
 			continue
@@ -114,13 +119,20 @@ func survey(peers []peer, layout Layout, iface, spec string) (site, error) {
 			s.addrs[i] = loopback
 			continue
 		}
-		hello := hellos[i]
-		addr, err := hostAddr(hello, iface, cmp.Or(p.ifname, spec), known)
+		hello, own := hellos[i], cmp.Or(p.ifname, spec)
+		addr, err := hostAddr(hello, iface, own, known)
 		if err != nil {
 			bad = append(bad, HostFailure{Host: p.name, Err: err})
+		} else if !alone && !holders.reach(addr) {
+			better, asked := holders.better(hello, iface, known)
+			if told := iface == "" && p.ifname == "" && namesLoopback(spec); !told && !asked {
+				lost.take(p.name, iface, own, addr, better != "")
+			}
+			addr = cmp.Or(better, addr)
 		}
 		s.addrs[i], s.ifaces[i] = addr, interfaceOf(hello.Interfaces, addr)
 	}
+	s.notes = lost.notes()
 	if bad != nil {
 		return s, &HostsError{Hosts: bad, Good: len(peers) - len(bad)}
 	}

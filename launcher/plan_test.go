@@ -179,7 +179,7 @@ func TestSurveyOfTheLocalHost(t *testing.T) {
 	if err != nil || s.addrs[1] != "10.0.0.100" {
 		t.Errorf("by NCCL's name: got %v, %v", s.addrs, err)
 	}
-	peers[0].hello.Interfaces[0].Addrs = []string{peers[0].hello.SSHServer}
+	peers[0].hello.Interfaces[0].Addrs = []string{"10.0.0.1"}
 	s, err = survey(peers, evenly(1, 1), "", "")
 	if err != nil || s.addrs[1] != want {
 		t.Errorf("got %v, %v; want %s, on the way to the other host", s.addrs, err, want)
@@ -200,6 +200,55 @@ func outside(t *testing.T) string {
 	}
 	t.Skip("this machine has only loopback addresses")
 	return ""
+}
+
+// An address by which a host is not reached is nobody's but for want of another, and is
+// told wherever it comes from.
+func TestSurveyOfAddressesThatMislead(t *testing.T) {
+	const itself, others = ", by which other hosts reach only themselves", "; MASTER_ADDR and GORUN_HOST_ADDR are another interface's"
+	tests := []struct {
+		name        string
+		own         string // NCCL_SOCKET_IFNAME of the second host
+		iface, spec string
+		addrs       string
+		notes       []string
+	}{
+		{"none", "", "", "", "10.0.0.1 10.0.0.2", nil},
+		{"host", "lo", "", "", "10.0.0.1 10.0.0.2", []string{"b: NCCL_SOCKET_IFNAME=lo means 127.0.0.1" + itself + ": NCCL hangs" + others}},
+		{"host-beside-job", "=lo", "", "eth", "10.0.0.1 10.0.0.2", []string{"b: NCCL_SOCKET_IFNAME==lo means 127.0.0.1" + itself + ": NCCL hangs" + others}},
+		{"host-and-a-better-one", "lo,eth0", "", "", "10.0.0.1 10.0.0.2", []string{"b: NCCL_SOCKET_IFNAME=lo,eth0 means 127.0.0.1" + itself + ": NCCL hangs" + others}},
+		{"told-before", "", "", "lo", "10.0.0.1 10.0.0.2", nil},
+		{"job", "", "", "lo,eth", "10.0.0.1 10.0.0.2", []string{"a, b: NCCL_SOCKET_IFNAME=lo,eth means 127.0.0.1" + itself + ": NCCL hangs" + others}},
+		{"bridge-of-each", "", "", "docker", "10.0.0.1 10.0.0.2", []string{"a, b: NCCL_SOCKET_IFNAME=docker means 172.17.0.1" + itself + ": NCCL hangs" + others}},
+		{"interface", "", "lo", "", "10.0.0.1 10.0.0.2", []string{"a, b: --interface lo means 127.0.0.1" + itself + others}},
+		{"interface-of-its-own", "lo", "eth0", "", "10.0.0.1 10.0.0.2", nil},
+		{"interface-with-another", "", "two0", "", "10.1.0.1 10.1.0.2", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			peers := peersOf("10.0.0.1", "10.0.0.2")
+			for i := range peers {
+				h := peers[i].hello
+				h.Interfaces = append([]wire.Interface{
+					{Name: "lo", Addrs: []string{"127.0.0.1", "::1"}}, {Name: "docker0", Addrs: []string{"172.17.0.1"}},
+					{Name: "two0", Addrs: []string{"127.0.0.2", fmt.Sprintf("10.1.0.%d", i+1)}},
+				}, h.Interfaces...)
+			}
+			peers[1].ifname = tt.own
+			s, err := survey(peers, evenly(1, 1), tt.iface, tt.spec)
+			if got := strings.Join(s.addrs, " "); got != tt.addrs || err != nil {
+				t.Errorf("got %q, %v; want %q", got, err, tt.addrs)
+			}
+			if !slices.Equal(s.notes, tt.notes) {
+				t.Errorf("got notes %q; want %q", s.notes, tt.notes)
+			}
+		})
+	}
+	same := peersOf("10.0.2.100", "10.0.2.100") // each in a network of its own, as containers are
+	s, err := survey(same, evenly(1, 1), "", "")
+	if want := []string{"a, b: there is no other address than 10.0.2.100" + itself}; err != nil || s.addrs[0] != "10.0.2.100" || !slices.Equal(s.notes, want) {
+		t.Errorf("one address for all: got %v, %q, %v; want it, and %q", s.addrs, s.notes, err, want)
+	}
 }
 
 func testPlanner() *planner {

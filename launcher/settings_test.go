@@ -22,7 +22,7 @@ func (f *fake) asked(answers bool) {
 	}
 	now := wire.Settings{Files: []wire.ConfFile{{Path: wire.Bytes("/etc/nccl.conf"), Text: wire.Bytes("NCCL_ALGO=Ring\nNCCL_PROTO=" + proto + "\n")}}}
 	f.send(wire.Message{Hello: &wire.Hello{PID: os.Getpid(), Cores: 2, Port: 20000, More: true,
-		Interfaces: []wire.Interface{{Name: "eth0", Addrs: []string{"10.0.0.1"}}}}})
+		Interfaces: []wire.Interface{ownInterface("eth0")}}})
 	if answers {
 		f.send(wire.Message{Settings: &now})
 	}
@@ -131,7 +131,7 @@ func (f *fake) oddSettings() {
 	}
 	settings := &wire.Settings{Files: []wire.ConfFile{{Path: wire.Bytes("/etc/nccl.conf"), Text: wire.Bytes(text)}}}
 	f.send(wire.Message{Hello: &wire.Hello{PID: os.Getpid(), Cores: 2, Port: 20000, Settings: settings,
-		Interfaces: []wire.Interface{{Name: "eth1", Addrs: []string{"10.0.0.1"}}, {Name: "eth10", Addrs: []string{"10.0.1.1"}}}}})
+		Interfaces: []wire.Interface{ownInterface("eth1"), {Name: "eth10", Addrs: []string{"10.0.1.1"}}}}})
 	f.waitPlan()
 	f.send(wire.Message{Prepared: &wire.Prepared{}})
 	f.begin()
