@@ -47,6 +47,16 @@ func TestHangAtTimeout(t *testing.T) {
 				"sleeping in read of a connection to rank 3 on " + nodes[1], "; listening on port 4000; connected to rank 0 on " + nodes[0],
 			},
 		},
+		{
+			// As PyTorch's ranks meet: rank 0 waits, too.
+			"not-met", `[ $GORUN_RANK = 2 ] && exec sleep 1000
+				[ $GORUN_RANK = 0 ] && exec perl -MIO::Socket::INET -e '
+					$s = IO::Socket::INET->new(Listen => 5, ReuseAddr => 1, LocalPort => $ENV{MASTER_PORT}) or die;
+					system "$ENV{GORUN_EXE} store put open 1"; push @c, scalar $s->accept for 1 .. 2; sleep'
+				$GORUN_EXE store get open >/dev/null
+				exec perl -MIO::Socket::INET -e '$c = IO::Socket::INET->new("$ENV{MASTER_ADDR}:$ENV{MASTER_PORT}") or die; <$c>; sleep'`,
+			[]string{"ranks 0-1,3 wait for rank 2 on " + nodes[1] + ", which is sleeping in ", "; MASTER_ADDR, where they meet, has no connection from there\n"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -75,6 +75,22 @@ func TestMPIAbort(t *testing.T) {
 	e.want(t, 7, "gorun: rank 2 on "+nodes[1]+" called MPI_Abort(7), ", "; 2 other ranks stopped")
 }
 
+// What MPI's own messages do not tell is said.
+func TestMPIMisused(t *testing.T) {
+	t.Parallel()
+	program := needMPI(t)
+	nodes := hosts(t, 1)
+	twice := program + " hello; " + program + " hello; exit $?"
+	args := []string{"-H", nodes[0]}
+	e := gorun(t, sh(args, twice))
+	e.want(t, 141, "warning: rank 0 on "+nodes[0]+" was ended by SIGPIPE after MPI_Finalize, as a second MPI program in a rank is: it may be one once in its life")
+	wantPrinted(t, e, "rank 0 of 1")
+	e = gorun(t, sh(append(args, "--pmi", "port"), twice))
+	e.want(t, e.code, "warning: "+nodes[0]+": rank 0 begins MPI a second time, which is refused: it may be an MPI program once in its life")
+	e = gorun(t, append(args, "bash", "-c", "exec 30>&-; exec "+program+" hello"))
+	e.want(t, e.code, "hint: what starts the program has closed descriptor 30, by which MPI reaches gorun; --pmi port does without")
+}
+
 func TestSlowMPI(t *testing.T) {
 	t.Parallel()
 	program := needMPI(t)

@@ -190,7 +190,7 @@ func printEnv(w io.Writer, p *planner) {
 			}
 		}
 		printVars(w, vars)
-		printVars(w, p.lack(rank))
+		printVars(w, append(p.lack(rank), p.unlessSet(rank, unbuffered, "1")...))
 	}
 }
 

@@ -199,7 +199,7 @@ func (m *machine) emitStop() {
 	case len(m.prepare) > 0:
 		e.Reason = reasonPrepare
 	case len(m.lostHosts) > 0:
-		e.Reason = reasonLost
+		e.Reason, e.Host = reasonLost, m.hosts[m.lostHosts[0].host].name
 	case first != nil:
 		e.Reason, e.Rank, e.Host = reasonRank, new(first.Rank), first.Host
 	}

@@ -12,9 +12,16 @@ import (
 
 // headline says in one sentence where the job hangs, or that it does not. Who is waited
 // for by others and waits for nobody is the one to look at; where nothing tells who waits
-// for whom, it is the one that does something else than most.
+// for whom, it is the one that does something else than most. That ranks wait for rank 0
+// where PyTorch's meet tells only that some have not come there: it waits for those itself.
 func headline(ranks []RankPicture, wanted []rendezvous.Wanted) string {
-	if waiting, roots := blame(ranks, wanted); len(waiting) > 0 {
+	waiting, roots := blame(ranks, wanted)
+	if len(waiting) == 0 || slices.Equal(roots, []int{0}) {
+		if here, late := meeting(ranks); len(late) > 0 {
+			return fmt.Sprintf("%s wait for %s; MASTER_ADDR, where they meet, has no connection from there", who(ranks, here), which(ranks, late))
+		}
+	}
+	if len(waiting) > 0 {
 		if len(roots) == 0 {
 			return fmt.Sprintf("stuck: %s wait for each other", who(ranks, waiting))
 		}
@@ -94,6 +101,27 @@ func blame(ranks []RankPicture, wanted []rendezvous.Wanted) (waiting, roots []in
 		}
 	}
 	return waiting, roots
+}
+
+// meeting returns the ranks that may wait where PyTorch's meet, which are rank 0 and those
+// with a connection to it there, and the ranks that have not come; none if some of the former
+// do something else, or none has come but rank 0.
+func meeting(ranks []RankPicture) (here, late []int) {
+	for i, r := range ranks {
+		switch {
+		case r.unmet && i > 0:
+			late = append(late, i)
+		case i > 0 && !r.met:
+		case r.Doing == doingSleep || r.Doing == doingStarved: // between two looks at whether all have come
+			here = append(here, i)
+		default:
+			return nil, nil
+		}
+	}
+	if len(here) < 2 {
+		return nil, nil
+	}
+	return here, late
 }
 
 // How much more CPU time ranks use that surely do something else than others.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"gorun/envsync"
@@ -177,9 +178,21 @@ func (r *run) missing(rank int) *breach {
 func (r *run) mpiEnded(rank int) {
 	r.checkMPI()
 	res := r.m.ranks[rank]
+	r.mpiAgain(res)
 	if p := r.parted[rank]; p.How != pmi.Gone || res.State != StateExited || res.Code != 0 || res.Fault != "" || r.m.stopping || r.m.ended == len(r.m.ranks) || r.toldGone {
 		return
 	}
 	r.toldGone = true
 	r.note("warn", fmt.Sprintf("rank %d on %s ended with code 0, but without MPI_Finalize", rank, res.Host))
+}
+
+// mpiAgain says why a second MPI program in a rank ends: the first has closed the descriptor
+// that it inherits.
+func (r *run) mpiAgain(res RankResult) {
+	pipe := int(syscall.SIGPIPE)
+	if res.Signal != pipe && res.Code != 128+pipe || r.parted[res.Rank].How != pmi.Finalized || r.job.PMI == PMIPort || r.toldAgain {
+		return
+	}
+	r.toldAgain = true
+	r.note("warn", fmt.Sprintf("rank %d on %s was ended by SIGPIPE after MPI_Finalize, as a second MPI program in a rank is: it may be one once in its life", res.Rank, res.Host))
 }

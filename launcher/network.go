@@ -17,6 +17,7 @@ type link struct {
 	waited bool   // the rank waits in it
 	unsent bool   // it holds data that the other end does not take
 	unread bool   // it holds data that the rank does not read
+	meets  bool   // it leads to the place where ranks meet
 }
 
 // blocks reports whether the rank may wait for the other end: to answer, to send or to
@@ -30,6 +31,7 @@ type network struct {
 	hostOf    map[netip.Addr]int  // -1: several hosts have that address
 	ends      map[[2]endpoint]int // rank by its own end and the other
 	listeners map[listener]int    // rank + 1; 0: none
+	meet      uint16              // as a scene's
 	unseen    [][]int             // by host: its ranks, if none of them has been seen
 }
 
@@ -52,7 +54,7 @@ func at(host int, a netip.AddrPort) endpoint {
 }
 
 func newNetwork(sc *scene) *network {
-	n := &network{hosts: sc.hosts, ranks: sc.ranks, hostOf: map[netip.Addr]int{}, ends: map[[2]endpoint]int{}, listeners: map[listener]int{}}
+	n := &network{hosts: sc.hosts, ranks: sc.ranks, hostOf: map[netip.Addr]int{}, ends: map[[2]endpoint]int{}, listeners: map[listener]int{}, meet: sc.meet}
 	for i, h := range sc.hosts {
 		for _, a := range h.addrs {
 			if old, ok := n.hostOf[a]; ok && old != i {
@@ -97,6 +99,7 @@ func (n *network) links(rank int, s *wire.Sight) []link {
 		if len(l.ranks) == 1 && l.ranks[0] == rank {
 			continue // it speaks to itself
 		}
+		l.meets = n.meet != 0 && c.Remote.Port() == n.meet && slices.Equal(l.ranks, []int{0})
 		out = append(out, l)
 	}
 	return out

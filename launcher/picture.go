@@ -58,6 +58,8 @@ type RankPicture struct {
 
 	links  []link // its connections
 	more   int    // connections of which nothing is known
+	met    bool   // it has a connection to the place where ranks meet
+	unmet  bool   // it has none
 	wanted []int  // what it waits for in the store, by index in the scene's
 }
 
@@ -69,6 +71,7 @@ type scene struct {
 	hosts  []sceneHost
 	ranks  []sceneRank
 	wanted []rendezvous.Wanted
+	meet   uint16 // port of rank 0's at which PyTorch's ranks meet; 0: not known
 }
 
 type sceneHost struct {
@@ -142,6 +145,8 @@ func (sc *scene) rank(n int, net *network) RankPicture {
 		p.Listens = append(p.Listens, listenText(l))
 	}
 	p.links, p.more = net.links(n, s), s.More
+	p.met = slices.ContainsFunc(p.links, func(l link) bool { return l.meets })
+	p.unmet = !p.met && p.more == 0 && !s.Partial
 	if p.Doing == doingSleep {
 		for _, w := range s.Store {
 			if i := slices.IndexFunc(sc.wanted, func(x rendezvous.Wanted) bool { return x.Op == w.Op && x.Name == w.Name }); i >= 0 {

@@ -100,6 +100,15 @@ func (s *stage) end(rank, code, signal int) *stage {
 	return s
 }
 
+// meets has ranks wait for rank 0 where PyTorch's meet.
+func (s *stage) meets(ranks ...int) *stage {
+	s.meet = 5000
+	for _, r := range ranks {
+		s.connect(r, 0, waited).call("recv", "a socket", r)
+	}
+	return s.call("nanosleep", "", 0)
+}
+
 func waited(c *wire.Conn) { c.Waited = true }
 
 // pictures are the scenes whose text is in testdata/picture.
@@ -135,6 +144,18 @@ func pictures() map[string]*stage {
 			w.More = 5
 		}, 0),
 	}
+	m["meets"] = newStage().meets(1, 3)
+	m["meets-by-polling"] = newStage().meets(1, 3).inState("R", 1)
+	m["meets-a-worker"] = newStage().meets(1, 3).busy(100, 2)
+	m["meets-one-stopped"] = newStage().meets(1, 3).inState("T", 2)
+	m["meets-one-ended"] = newStage().meets(1, 3).end(2, 0, 0)
+	m["meets-one-out-of-sight"] = newStage().meets(1).silent(1)
+	m["met"] = newStage().meets(1, 2, 3)
+	m["met-and-rank-0-works"] = newStage().meets(1, 3).busy(100, 0)
+	m["met-and-rank-0-stopped"] = newStage().meets(1, 3).inState("T", 0)
+	m["met-and-rank-1-works"] = newStage().meets(1, 3).busy(100, 1)
+	m["met-and-rank-0-waits"] = newStage().meets(1, 3).connect(0, 2, waited)
+	m["met-not-all-told"] = newStage().meets(1, 3).each(func(w *wire.Sight) { w.More = 1 }, 2)
 	m["late-and-printing"] = m["late"].copyOf().fresh(3)
 	m["alike"] = newStage().busy(11, 0, 2).busy(9, 1, 3)
 	m["alike-in-calls"] = newStage().busy(7, 0, 1, 2, 3).call("read", "a pipe", 2).call("wait4", "", 0, 1, 3)

@@ -51,11 +51,12 @@ type run struct {
 	stdin   *stdinPump
 	planner *planner
 
-	lateness *alarm              // when it is said who keeps others waiting in a barrier of MPI's
-	meeting  string              // the last such barrier that is known
-	usesMPI  bool                // ranks have met in a barrier of MPI's
-	parted   map[int]wire.Parted // ranks that have left MPI
-	toldGone bool                // it was said of a rank that it did not do so by MPI_Finalize
+	lateness  *alarm              // when it is said who keeps others waiting in a barrier of MPI's
+	meeting   string              // the last such barrier that is known
+	usesMPI   bool                // ranks have met in a barrier of MPI's
+	parted    map[int]wire.Parted // ranks that have left MPI
+	toldGone  bool                // it was said of a rank that it did not do so by MPI_Finalize
+	toldAgain bool                // that a rank was an MPI program twice
 
 	staging *staging // nil without a cargo; set before the hosts' goroutines start
 

@@ -23,6 +23,7 @@ func (r *run) show(l *look) {
 func (r *run) scene(l *look) *scene {
 	now := time.Now()
 	sc := &scene{when: l.why, at: now.Sub(r.started) - r.paused, limit: r.m.waits.look, wanted: r.engine.Wanted()}
+	sc.meet = r.planner.meetingPort()
 	if l.broken {
 		sc.limit = now.Sub(r.lookedAt)
 	}

@@ -44,9 +44,16 @@ func ShowEnv(w io.Writer, job Job) error {
 	})
 	fmt.Fprintf(w, "\neach rank its own:\n")
 	printNames(w, ownNames(job))
-	if names := lackNames(job); names != nil {
-		fmt.Fprintf(w, "\neach rank, unless it is set here or on the host:\n")
-		printNames(w, names)
+	const unless = "unless it is set here or on the host"
+	names := []string{unbuffered}
+	if len(job.Hosts) > 1 {
+		names = append(names, glooInterface)
+	}
+	fmt.Fprintf(w, "\neach rank, %s:\n", unless)
+	printNames(w, names)
+	if !job.binds() && slices.ContainsFunc(job.Apps, App.python) {
+		fmt.Fprintf(w, "\neach rank that shares its host with another, %s:\n", unless)
+		printNames(w, []string{ompThreads})
 	}
 	return nil
 }
@@ -96,18 +103,6 @@ func ownNames(job Job) []string {
 		names = append(names, "GORUN_FILES")
 	}
 	return append(names, "GORUN_HOST_ADDR", "GORUN_EXE")
-}
-
-// lackNames are the variables that gorun may set for ranks where nobody else does.
-func lackNames(job Job) []string {
-	var names []string
-	if len(job.Hosts) > 1 {
-		names = append(names, glooInterface)
-	}
-	if !job.binds() && slices.ContainsFunc(job.Apps, App.python) {
-		names = append(names, ompThreads)
-	}
-	return names
 }
 
 // printNames writes names in lines of moderate length.

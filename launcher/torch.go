@@ -19,6 +19,7 @@ import (
 const (
 	glooInterface = "GLOO_SOCKET_IFNAME"
 	ompThreads    = "OMP_NUM_THREADS"
+	unbuffered    = "PYTHONUNBUFFERED" // which every agent adds
 )
 
 // meeting is what the ranks at place are told of where rank 0 waits for the others: "" and
@@ -33,6 +34,17 @@ func (p *planner) meeting(place Place) (addr string, port int) {
 		port = p.site.ports[first]
 	}
 	return addr, port
+}
+
+// meetingPort is the port of rank 0's host at which ranks meet, chosen by gorun or given;
+// 0 if that is no number.
+func (p *planner) meetingPort() uint16 {
+	first := p.layout.Ranks[0]
+	_, port := p.meeting(first)
+	if port == 0 {
+		port, _ = strconv.Atoi(lookup(slices.Concat(p.env.job, p.env.apps[first.App]), "MASTER_PORT"))
+	}
+	return uint16(max(port, 0))
 }
 
 // ownPort reports whether the ranks of some program are to get the port that rank 0's host
@@ -75,13 +87,8 @@ func (p *planner) tried(host int) string {
 // cores, without being told.
 func (p *planner) lack(rank int) []envsync.Var {
 	place := p.layout.Ranks[rank]
-	given := slices.Concat(p.env.job, p.env.hosts[p.hosts[place.Host]], p.env.apps[place.App])
 	var vars []envsync.Var
-	add := func(name, value string) {
-		if !slices.ContainsFunc(given, func(v envsync.Var) bool { return v.Name == name }) {
-			vars = append(vars, envsync.Var{Name: name, Value: value, Origin: envsync.FromGorun + ", unless the host sets it"})
-		}
-	}
+	add := func(name, value string) { vars = append(vars, p.unlessSet(rank, name, value)...) }
 	if iface := p.site.ifaces[place.Host]; len(p.nodes) > 1 && iface != "" {
 		add(glooInterface, iface)
 	}
@@ -89,6 +96,16 @@ func (p *planner) lack(rank int) []envsync.Var {
 		add(ompThreads, "1")
 	}
 	return vars
+}
+
+// unlessSet is NAME=value for a rank, or nothing if the user sets the name.
+func (p *planner) unlessSet(rank int, name, value string) []envsync.Var {
+	place := p.layout.Ranks[rank]
+	given := slices.Concat(p.env.job, p.env.hosts[p.hosts[place.Host]], p.env.apps[place.App])
+	if slices.ContainsFunc(given, func(v envsync.Var) bool { return v.Name == name }) {
+		return nil
+	}
+	return []envsync.Var{{Name: name, Value: value, Origin: envsync.FromGorun + ", unless the host sets it"}}
 }
 
 // python reports whether the program is one of Python's, as far as its arguments tell: it
@@ -128,8 +145,16 @@ func (l lacked) take(host int, names []string) {
 
 // tellLacked says once what ranks got that nobody has asked for.
 func (r *run) tellLacked() {
-	if len(r.lacked[ompThreads]) > 0 {
-		r.say("OMP_NUM_THREADS=1 for each rank, as torchrun does where several share a host; -x OMP_NUM_THREADS=N sets another number")
+	var list []string
+	for _, h := range slices.Sorted(slices.Values(r.lacked[ompThreads])) {
+		list = append(list, r.hosts[h].spec.Name)
+	}
+	if len(list) > 0 {
+		where := ""
+		if len(list) < len(r.planner.nodes) {
+			where = " on " + hostfile.Fold(list)
+		}
+		r.say("OMP_NUM_THREADS=1 for each rank" + where + ", as torchrun does where several share a host; -x OMP_NUM_THREADS=N sets another number")
 	}
 	names := map[string][]string{} // of hosts, by interface
 	for _, h := range slices.Sorted(slices.Values(r.lacked[glooInterface])) {

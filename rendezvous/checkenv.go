@@ -24,8 +24,8 @@ type EnvStore interface {
 // EnvError says that two ranks have different NCCL settings where these must be equal.
 // Every rank gets the same one.
 type EnvError struct {
-	Rank  int       // one of them
-	Other string    // the other, with its host: "rank 0 on gpu1"
+	Rank  string    // one of them, with its host: "rank 3 on gpu2"
+	Other string    // the other
 	Names []EnvName // by name
 }
 
@@ -39,7 +39,7 @@ func (e *EnvError) Error() string {
 	const most = 8
 	var parts []string
 	for _, n := range e.Names[:min(len(e.Names), most)] {
-		parts = append(parts, fmt.Sprintf("%s is %s in rank %d, %s in %s", n.Name, n.Rank, e.Rank, n.Other, e.Other))
+		parts = append(parts, fmt.Sprintf("%s is %s in %s, %s in %s", n.Name, n.Rank, e.Rank, n.Other, e.Other))
 	}
 	if more := len(e.Names) - most; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
@@ -108,7 +108,13 @@ func SameEnv(ctx context.Context, s EnvStore, name string) error {
 	if err := json.Unmarshal(text, &first); err != nil {
 		return fmt.Errorf("compared environments: %w", err)
 	}
-	return &EnvError{odd.Rank, odd.Other, compareSettings(odd.Settings, first)}
+	rank := fmt.Sprintf("rank %d", odd.Rank)
+	if err := s.Put(ctx, envKey(name, "differs"), nil); conflicts(err) { // only the store knows on which host who has put it is
+		if _, who, ok := strings.Cut(err.Error(), "put by "); ok {
+			rank = who
+		}
+	}
+	return &EnvError{rank, odd.Other, compareSettings(odd.Settings, first)}
 }
 
 // oddEnv is a rank that has other settings than the first.

@@ -64,11 +64,11 @@ func TestSameEnv(t *testing.T) {
 		want string // of the error, "" for none
 	}{
 		{"equal", nil, ""},
-		{"another-value", [][]string{3: {"NCCL_PROTO=LL"}}, "NCCL_PROTO is LL in rank 3, not set in rank 0 on n"},
-		{"set-in-the-first", [][]string{{"NCCL_PROTO=LL"}}, "NCCL_PROTO is not set in rank 1, LL in rank 0 on n"},
-		{"empty", [][]string{1: {"NCCL_PROTO="}}, "NCCL_PROTO is empty in rank 1, not set in rank 0 on n"},
+		{"another-value", [][]string{3: {"NCCL_PROTO=LL"}}, "NCCL_PROTO is LL in rank 3 on n, not set in rank 0 on n"},
+		{"set-in-the-first", [][]string{{"NCCL_PROTO=LL"}}, "NCCL_PROTO is not set in rank 1 on n, LL in rank 0 on n"},
+		{"empty", [][]string{1: {"NCCL_PROTO="}}, "NCCL_PROTO is empty in rank 1 on n, not set in rank 0 on n"},
 		{"host-name-per-host", [][]string{{"NCCL_IB_HCA=a"}, {"NCCL_IB_HCA=a"}, {"NCCL_IB_HCA=b"}, {"NCCL_IB_HCA=b"}}, ""},
-		{"host-name-within-host", [][]string{{"NCCL_IB_HCA=a"}, {"NCCL_IB_HCA=a"}, {"NCCL_IB_HCA=b"}, {"NCCL_IB_HCA=c"}}, "NCCL_IB_HCA is c in rank 3, b in rank 2 on n"},
+		{"host-name-within-host", [][]string{{"NCCL_IB_HCA=a"}, {"NCCL_IB_HCA=a"}, {"NCCL_IB_HCA=b"}, {"NCCL_IB_HCA=c"}}, "NCCL_IB_HCA is c in rank 3 on n, b in rank 2 on n"},
 		{"long-value", [][]string{2: {"NCCL_PROTO=" + long}}, "NCCL_PROTO is " + long[:200] + " ("},
 		{"end-of-a-long-value", [][]string{{"NCCL_PROTO=" + long + "a"}, {"NCCL_PROTO=" + long + "a"}, {"NCCL_PROTO=" + long + "b"}, {"NCCL_PROTO=" + long + "a"}}, "in rank 2"},
 		{"secret", [][]string{2: {"NCCL_X_TOKEN=hush"}}, "NCCL_X_TOKEN is <hidden> ("},

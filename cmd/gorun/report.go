@@ -11,6 +11,7 @@ import (
 
 	"gorun/launcher"
 	"gorun/launcher/output"
+	"gorun/launcher/wire"
 )
 
 // report is what gorun says about something: lines, the first of which is the
@@ -88,6 +89,9 @@ func (r *report) firstFailure(res *launcher.Result, o options) {
 		for _, l := range res.Tail {
 			r.linef("  %s", l)
 		}
+	}
+	if slices.ContainsFunc(res.Tail, func(l string) bool { return strings.Contains(l, fmt.Sprintf("fd=%d", wire.PMIFile)) }) {
+		r.hintf("what starts the program has closed descriptor %d, by which MPI reaches gorun; --pmi port does without", wire.PMIFile)
 	}
 	host := res.First.Host
 	switch syscall.Signal(res.First.Signal) {
@@ -180,10 +184,11 @@ func rankEnd(f launcher.RankResult, o options) string {
 
 // others counts the ranks that the headline does not name, as "; 3 other ranks stopped".
 func others(res *launcher.Result) string {
-	lost := 0
+	lost, hosts := 0, map[string]bool{}
 	for _, r := range res.Ranks {
 		if r.State == launcher.StateLost {
 			lost++
+			hosts[r.Host] = true
 		}
 	}
 	other := "other "
@@ -202,7 +207,11 @@ func others(res *launcher.Result) string {
 	if causeOf(res) == causeRank {
 		add(res.Others, "failed too")
 	}
-	add(lost, "lost")
+	if len(hosts) > 1 { // the headline names one
+		add(lost, fmt.Sprintf("lost on %d hosts", len(hosts)))
+	} else {
+		add(lost, "lost")
+	}
 	add(res.Stopped, "stopped")
 	if len(res.Ranks) == 0 || allWaiting(res.Ranks) {
 		s += "; nothing was started"

@@ -98,6 +98,15 @@ func TestResults(t *testing.T) {
 			}),
 			125, []string{"host lost: gpu00: silent for 30s; 8 ranks lost; 8 ranks stopped", "host lost: gpu01: gone", "left behind: gpu01: pid 4711", "left behind: gpu00, gpu02: cannot tell: EOF"},
 		},
+		"two-lost": {
+			with(job(16), func(r *launcher.Result) {
+				for i := range r.Ranks {
+					r.Ranks[i].State, r.Ranks[i].Host = launcher.StateLost, fmt.Sprintf("gpu%02d", i/8)
+				}
+				r.Lost = []string{"gpu00: silent for 30s", "gpu01: gone"}
+			}),
+			125, []string{"host lost: gpu00: silent for 30s; 16 ranks lost on 2 hosts", "host lost: gpu01: gone"},
+		},
 		"closed":      {with(job(4), func(r *launcher.Result) { r.StdoutClosed, r.Stopped = true, 1 }), 141, []string{"output was closed by its reader; 1 rank stopped"}},
 		"closed-late": {with(job(4), func(r *launcher.Result) { r.StdoutClosed = true }), 141, nil},
 		"disk-full":   {with(job(4), func(r *launcher.Result) { r.OutputError = "output to x is lost: no space" }), 125, []string{"output to x is lost: no space; the ranks themselves ended well"}},
@@ -143,6 +152,16 @@ func TestHintsForSignals(t *testing.T) {
 		hints := strings.Join(resultReport(with(job(2), fails(1, 0, sig)), defaultOptions()).hints, "\n")
 		if (want == "") != (hints == "") || !strings.Contains(hints, want) {
 			t.Errorf("signal %d: got hints %q; want %q", sig, hints, want)
+		}
+	}
+}
+
+// A program that MPI's descriptor has not reached says so in its own way.
+func TestHintForClosedDescriptor(t *testing.T) {
+	for line, want := range map[string]bool{"[cli_1]: write_line error; fd=30 buf=:cmd=init": true, "oops": false} {
+		res := with(with(job(2), fails(1, 1, 0)), func(r *launcher.Result) { r.Tail = []string{line} })
+		if got := strings.Contains(strings.Join(resultReport(res, defaultOptions()).hints, "\n"), "--pmi port does without"); got != want {
+			t.Errorf("%q: hint is there: %v", line, got)
 		}
 	}
 }

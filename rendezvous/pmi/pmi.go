@@ -163,7 +163,7 @@ func (s *Server) claim(rank int) (*member, error) {
 	case m == nil:
 		return nil, fmt.Errorf("rank %d is not on this host", rank)
 	case m.served:
-		return nil, fmt.Errorf("rank %d has a connection already", rank)
+		return nil, fmt.Errorf("rank %d begins MPI a second time, which is refused: it may be an MPI program once in its life", rank)
 	}
 	m.served = true
 	return m, nil
@@ -173,6 +173,7 @@ func (s *Server) claim(rank int) (*member, error) {
 func (s *Server) serve(rank int, conn io.ReadWriter, in *bufio.Reader) {
 	m, err := s.claim(rank)
 	if err != nil {
+		s.cfg.Warn(err.Error())
 		return
 	}
 	defer s.leave(m)
