@@ -334,6 +334,37 @@ func TestConfigExample(t *testing.T) {
 	}
 }
 
+// What the documents show as a configuration is one, and NCCL takes its variables as they
+// are meant.
+func TestConfigInDocuments(t *testing.T) {
+	for name, marks := range map[string][2]string{
+		"README.md":       {"```toml\n", "```"},
+		"docs/gorun.1":    {"in the form of such a file.\n.PP\n.nf\n", ".fi"},
+		"docs/gorun.toml": {"", "\x00"},
+	} {
+		text, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, shown, ok := strings.Cut(string(text), marks[0])
+		shown, _, _ = strings.Cut(shown, marks[1])
+		conf, err := readConfig(t, configFile{local: true}, strings.ReplaceAll(shown, `\-`, "-"))
+		if !ok || err != nil || len(conf.env) == 0 || len(conf.hosts) == 0 {
+			t.Fatalf("%s has no configuration with variables and hosts between %q and %q: %v", name, marks[0], marks[1], err)
+		}
+		var vars []envsync.Var
+		for _, s := range conf.env {
+			name, value, _ := strings.Cut(s.Text, "=")
+			vars = append(vars, envsync.Var{Name: name, Value: value})
+		}
+		for _, h := range conf.hosts {
+			for _, f := range envsync.Lint(append(vars[:len(vars):len(vars)], h.env...)) {
+				t.Errorf("%s: %s", name, f.Line())
+			}
+		}
+	}
+}
+
 func TestConfigOfHosts(t *testing.T) {
 	conf, err := readConfig(t, configFile{local: true}, `
 [[host]]

@@ -371,7 +371,7 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 	case strings.Contains(e.Failures[0].Text, ", of Open MPI or PMIx, "):
 		r.hintf("build it with MPICH, or start it by Open MPI's mpirun; --pmi none starts it all the same")
 	case noDir && !slices.ContainsFunc(o.programs(), func(p options) bool { return cmp.Or(p.wdir, o.wdir) != "" }):
-		r.hintf("the working directory must exist on every host; -wdir DIR names another than this one")
+		r.hintf("%s", o.dirHint())
 	case noDir:
 		r.hintf("the directory of -wdir must exist on every host; gorun makes none")
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -167,4 +169,22 @@ func portFlag(err error) string {
 		return ""
 	}
 	return "-p " + port + " "
+}
+
+// dirHint says what helps where hosts lack the current directory: what the programs need
+// of it can be sent.
+func (o *options) dirHint() string {
+	for _, p := range o.programs() {
+		for i, w := range p.program {
+			info, err := os.Stat(w)
+			switch {
+			case err != nil || !info.Mode().IsRegular():
+			case i == 0 && strings.Contains(w, "/"):
+				return fmt.Sprintf("--bcast brings %s to hosts that lack this directory; -wdir DIR names another, which each of them must have", typed(w))
+			case i > 0 && filepath.IsLocal(w):
+				return fmt.Sprintf("--preload %s brings it to hosts that lack this directory; -wdir DIR names another, which each of them must have", typed(w))
+			}
+		}
+	}
+	return "the working directory must exist on every host; -wdir DIR names another than this one, as in -wdir /"
 }

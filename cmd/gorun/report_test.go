@@ -396,6 +396,29 @@ func TestHintsForMissingPrograms(t *testing.T) {
 	}
 }
 
+// Hosts that lack the current directory can be sent what the program needs of it.
+func TestHintsForMissingDirectories(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"hello", "train.py"} {
+		if err := os.WriteFile(name, []byte("#!/bin/sh\n"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line, want := range map[string]string{
+		"./hello --lr 3":                        "--bcast brings ./hello to hosts",
+		"python3 -u train.py --x":               "--preload train.py brings it to hosts",
+		"nvidia-smi -L":                         "-wdir DIR names another than this one, as in -wdir /",
+		"-np 1 true : -np 1 python3 ./train.py": "--preload ./train.py brings it",
+		"-wdir /w ./hello":                      "the directory of -wdir must exist on every host",
+	} {
+		o := given(t, append([]string{"-H", "gpu1"}, strings.Fields(line)...)...)
+		err := &launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: "gpu1", Rank: -1, Code: 125, Text: `working directory "/w": no such file or directory`}}}
+		if hints := errorReport(err, o).hints; len(hints) != 1 || !strings.Contains(hints[0], want) {
+			t.Errorf("%s: got hints %q; want %q", line, hints, want)
+		}
+	}
+}
+
 func TestGeneralize(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"plain":         {"connection refused", "connection refused"},
