@@ -20,7 +20,7 @@ func hostHints(failures []launcher.HostFailure) []string {
 	var hints []string
 	seen := map[string]bool{}
 	for _, f := range failures {
-		kind, hint := hostHint(f)
+		kind, hint := hostHint(f, failures)
 		if hint != "" && !seen[kind] {
 			seen[kind] = true
 			hints = append(hints, hint)
@@ -43,10 +43,11 @@ func hostHints(failures []launcher.HostFailure) []string {
 	return hints
 }
 
-// hostHint returns a hint and its kind, by which equal ones are known.
-func hostHint(f launcher.HostFailure) (kind, hint string) {
+// hostHint returns a hint for f, one of all failures, and its kind, by which equal ones are
+// known.
+func hostHint(f launcher.HostFailure, all []launcher.HostFailure) (kind, hint string) {
 	if e, ok := errors.AsType[*transport.HostKeyError](f.Err); ok {
-		return fmt.Sprint("key", e.Problem), hostKeyHint(f.Host, e)
+		return fmt.Sprint("key", e.Problem, e.Command != ""), hostKeyHint(f.Host, e, all)
 	}
 	if e, ok := errors.AsType[*transport.AuthError](f.Err); ok {
 		hint := authHint(f, e)
@@ -71,7 +72,7 @@ func hostHint(f launcher.HostFailure) (kind, hint string) {
 		return "rsh", rshHint(e)
 	}
 	if e, ok := errors.AsType[*transport.ShellError](f.Err); ok && !e.Local {
-		return "shell", fmt.Sprintf("what does this print? ssh %s exec /bin/sh -c pwd", shellQuote(f.Host))
+		return "shell", fmt.Sprintf("what does this print? ssh %s%s exec /bin/sh -c pwd", configFlag(f.Err), shellQuote(f.Host))
 	}
 	return "", ""
 }
@@ -93,12 +94,12 @@ func rshHint(e *transport.HostError) string {
 	return "does this print ok? echo ok | " + strings.Join(words, " ")
 }
 
-func hostKeyHint(host string, e *transport.HostKeyError) string {
+func hostKeyHint(host string, e *transport.HostKeyError, all []launcher.HostFailure) string {
 	switch {
 	case e.Problem == transport.HostKeyUnknown && e.File != "":
 		return "new hosts are trusted once this file can be read: " + shellQuote(e.File)
 	case e.Problem == transport.HostKeyUnknown && e.Command != "":
-		return "if that is the right key: " + e.Command + "; or trust new hosts with --accept-new-host-keys"
+		return acceptHint(all)
 	case e.Problem == transport.HostKeyUnknown:
 		return "to trust hosts that are new: --accept-new-host-keys"
 	case e.Problem == transport.HostKeyChanged:
@@ -107,26 +108,54 @@ func hostKeyHint(host string, e *transport.HostKeyError) string {
 	return ""
 }
 
+// maxCommands is how many commands of one kind a hint names.
+const maxCommands = 4
+
+// acceptHint says how to make known each host that has a key nobody knows.
+func acceptHint(failures []launcher.HostFailure) string {
+	var commands []string
+	for _, f := range failures {
+		e, ok := errors.AsType[*transport.HostKeyError](f.Err)
+		if ok && e.Problem == transport.HostKeyUnknown && e.File == "" && e.Command != "" && !slices.Contains(commands, e.Command) {
+			commands = append(commands, e.Command)
+		}
+	}
+	if len(commands) == 1 {
+		return "if that is the right key: " + commands[0] + "; or trust new hosts with --accept-new-host-keys"
+	}
+	more := ""
+	if n := len(commands) - maxCommands; n > 0 {
+		more = fmt.Sprintf("; and so for %d more", n)
+	}
+	return "if those are the right keys: " + strings.Join(commands[:min(len(commands), maxCommands)], "; ") + more + "; or trust new hosts with --accept-new-host-keys"
+}
+
 // authHint says how to have the right key offered.
 func authHint(f launcher.HostFailure, e *transport.AuthError) string {
 	keys := e.Methods == nil || slices.Contains(e.Methods, "publickey")
+	file := "~/.ssh/config"
+	if configFlag(f.Err) != "" {
+		file = "the file of --ssh-config"
+	}
 	switch {
 	case !e.Partial && otherLogin(f.Err, e) != "":
-		return fmt.Sprintf("gorun itself logs in with keys only; ssh may know better, by %s: --rsh 'ssh -o BatchMode=yes {host}'", otherLogin(f.Err, e))
+		return fmt.Sprintf("gorun itself logs in with keys only; ssh may know better, by %s: --rsh %s", otherLogin(f.Err, e), shellQuote("ssh "+configFlag(f.Err)+"-o BatchMode=yes {host}"))
 	case e.Partial:
 		return "gorun logs in with keys only; a second factor must be lifted for these hosts"
 	case !keys:
 		return "gorun logs in with keys only, which that server does not take"
+	case e.NoKeys != "":
+		return "gorun logs in with keys only; PubkeyAuthentication yes in a Host block for the host, above that line, allows them"
 	case strings.Contains(e.Text, "Too many authentication failures"):
-		return "in ~/.ssh/config, IdentityFile with IdentitiesOnly yes offers only the right key"
+		return "in " + file + ", IdentityFile with IdentitiesOnly yes offers only the right key"
 	case e.Unsigned():
 		return "ssh-add asks for a key's passphrase once and keeps it in ssh-agent"
 	case len(e.Offered) == 0 && exposed(e.Skipped) != "":
 		return "chmod 600 " + shellQuote(exposed(e.Skipped)) + " makes that key one's own again"
 	case len(e.Offered) == 0:
-		return "ssh-add adds a key to ssh-agent; IdentityFile in ~/.ssh/config names another file"
+		return "ssh-add adds a key to ssh-agent; IdentityFile in " + file + " names another file"
 	}
-	return fmt.Sprintf("ssh-copy-id puts a key there, as in: ssh-copy-id %s%s", portFlag(f.Err), shellQuote(e.User+"@"+f.Host))
+	return fmt.Sprintf("ssh-copy-id puts a key there, as in: ssh-copy-id %s%s%s", configFlag(f.Err), portFlag(f.Err), shellQuote(e.User+"@"+f.Host))
 }
 
 // otherLogin names a way to log in that gorun has not got and that the server offers or
@@ -154,6 +183,15 @@ func exposed(skipped []transport.Key) string {
 		if strings.HasPrefix(k.Why, "others may read it") {
 			return k.Source
 		}
+	}
+	return ""
+}
+
+// configFlag returns "-F FILE " if the host was dialled by another configuration than the
+// user's own ssh reads.
+func configFlag(err error) string {
+	if e, ok := errors.AsType[*transport.HostError](err); ok && e.Config != "" {
+		return "-F " + shellQuote(e.Config) + " "
 	}
 	return ""
 }

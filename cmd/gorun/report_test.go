@@ -254,6 +254,14 @@ func TestErrors(t *testing.T) {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.HostKeyError{Name: "a", Algorithm: "ssh-ed25519", Fingerprint: "SHA256:x", Command: "ssh a"})}},
 			125, nil, "ssh a; or trust new hosts with --accept-new-host-keys",
 		},
+		"unknown-keys": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{
+				unreached("a", &transport.HostKeyError{Name: "a", Command: "ssh a true"}), unreached("b", &transport.HostKeyError{Name: "b", Command: "ssh -p 2222 b true"}),
+				behindJump("c", &transport.JumpError{Host: "j", Err: unreached("j", &transport.HostKeyError{Name: "j", Command: "ssh j true"}).Err}),
+				unreached("a2", &transport.HostKeyError{Name: "a2", Command: "ssh a true"}),
+			}},
+			125, []string{"4 of 4 hosts cannot be used; nothing was started", `  a, b, c, behind jump host j, a2: ssh me@HOST:22: host key of "HOST" is not known:  `}, "if those are the right keys: ssh a true; ssh -p 2222 b true; ssh j true; or trust",
+		},
 		"changed-key": {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.HostKeyError{
 				Problem: transport.HostKeyChanged, Name: "[a]:2222", Algorithm: "ssh-ed25519", KnownAlgorithm: "ssh-ed25519", Fingerprint: "SHA256:x", File: "/h/known_hosts", Line: 3,
@@ -264,6 +272,20 @@ func TestErrors(t *testing.T) {
 		"no-key": {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{User: "me", Methods: []string{"publickey"}})}},
 			125, nil, "ssh-add",
+		},
+		"keys-forbidden": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{User: "me", NoKeys: "PubkeyAuthentication no (c:3)"})}},
+			125, nil, "PubkeyAuthentication yes in a Host block for the host, above that line",
+		},
+		"other-config": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{{Host: "a", Err: &transport.HostError{Host: "a", Addr: "me@a:22", Config: "my conf", Err: &transport.AuthError{
+				User: "me", Offered: []transport.Key{{Source: "k", Type: "ssh-rsa"}},
+			}}}}},
+			125, nil, "ssh-copy-id -F 'my conf' me@a",
+		},
+		"other-config-no-key": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{{Host: "a", Err: &transport.HostError{Host: "a", Addr: "me@a:22", Config: "c", Err: &transport.AuthError{User: "me"}}}}},
+			125, nil, "IdentityFile in the file of --ssh-config names",
 		},
 		"keys-refused": {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{User: "me", Offered: []transport.Key{{Source: "k", Type: "ssh-rsa"}}})}},

@@ -170,6 +170,7 @@ type login struct {
 	ctx      context.Context
 	stage    *atomic.Int32
 	user     string
+	noKeys   string // as in settings
 	accepted *algorithms
 	rest     []*identity // not yet offered
 	offered  []Key
@@ -219,7 +220,7 @@ func (l *login) failure(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("the server closed the connection during the login: %w", err)
 	}
-	e := &AuthError{User: l.user, Offered: l.offered, Skipped: l.skipped, Methods: l.methods, Partial: l.partial}
+	e := &AuthError{User: l.user, Offered: l.offered, Skipped: l.skipped, Methods: l.methods, Partial: l.partial, NoKeys: l.noKeys}
 	signing := len(l.offered) > 0 && l.offered[len(l.offered)-1].Why != ""
 	if text := err.Error(); !signing && !strings.HasPrefix(text, "ssh: unable to authenticate") {
 		e.Text = cleanLine(strings.TrimPrefix(text, "ssh: "), 300)

@@ -13,10 +13,10 @@ import (
 // keys that ssh-agent has, other named keys, the rest of ssh-agent's, encrypted files
 // (which may cost a question); and a certificate before the key that it is for.
 func (k *keyring) candidates(s *settings) (keys []*identity, skipped []Key) {
-	c := &choice{k: k, s: s}
-	if s.noKeys {
+	if s.noKeys != "" {
 		return nil, nil
 	}
+	c := &choice{k: k, s: s}
 	var err error
 	if c.agent, err = k.agent(s.agent).keys(); err != nil {
 		c.skip(Key{Source: "ssh-agent", Why: err.Error()})

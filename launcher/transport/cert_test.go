@@ -71,7 +71,7 @@ func TestCertificates(t *testing.T) {
 			_, stranger := newKey(t)
 			signUser(t, ca, stranger.PublicKey(), dir+"/../c", nil)
 		}, "there is no private key for this certificate"},
-		{"no-keys-at-all", "PubkeyAuthentication no", func(dir string) { signUser(t, ca, writeKey(t, dir+"/id_ed25519"), dir+"/id_ed25519-cert.pub", nil) }, "no key to offer"},
+		{"no-keys-at-all", "PubkeyAuthentication no", func(dir string) { signUser(t, ca, writeKey(t, dir+"/id_ed25519"), dir+"/id_ed25519-cert.pub", nil) }, "no key is offered, for PubkeyAuthentication no ("},
 		{"batch-mode", "BatchMode yes", func(dir string) {
 			signUser(t, ca, encryptKey(t, dir+"/id_ed25519", "open"), dir+"/id_ed25519-cert.pub", nil)
 		}, "encrypted"},

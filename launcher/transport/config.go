@@ -29,8 +29,9 @@ const systemConfig = "/etc/ssh/ssh_config"
 // a process for each host is dear, and because there may be no ssh client.
 type sshConfig struct {
 	files [][]directive
-	twice bool // a block somewhere asks for a second pass
-	odd   bool // a line somewhere has a keyword that gorun does not know
+	named string // the file that Options.Config names, or "none"; "": the files are the usual ones
+	twice bool   // a block somewhere asks for a second pass
+	odd   bool   // a line somewhere has a keyword that gorun does not know
 	home  string
 	user  string // this user
 	agent string // SSH_AUTH_SOCK
@@ -61,8 +62,13 @@ func (d *directive) errorf(format string, args ...any) *ConfigError {
 func loadConfig(opts Options, w world, unread func(name string, err error)) (*sshConfig, error) {
 	c := &sshConfig{home: opts.Home, user: opts.User, agent: opts.AgentSocket, world: w}
 	files := opts.Config
-	if files == nil {
+	switch {
+	case files == nil:
 		files = []string{filepath.Join(opts.Home, ".ssh", "config"), systemConfig}
+	case len(files) == 0:
+		c.named = "none"
+	default:
+		c.named = files[0]
 	}
 	for _, name := range files {
 		base := filepath.Join(opts.Home, ".ssh")

@@ -318,7 +318,7 @@ func (a *attempt) secrets() (*hostKeyCheck, *login, error) {
 	}
 	a.d.keys.agent(a.s.agent).keys() // it has a time limit of its own, and Close waits for it
 	l, err := await(a.ctx, func() (*login, error) {
-		l := &login{ctx: a.ctx, stage: &a.stage, user: a.s.user, accepted: &a.s.algorithms}
+		l := &login{ctx: a.ctx, stage: &a.stage, user: a.s.user, noKeys: a.s.noKeys, accepted: &a.s.algorithms}
 		l.rest, l.skipped = a.d.keys.candidates(a.s)
 		return l, nil
 	})
@@ -374,7 +374,7 @@ func (a *attempt) fail(err error) error {
 	}
 	e := &HostError{Host: a.host.Name, Rsh: a.rsh, Phase: a.trail.last(), Tries: a.tries, Err: err}
 	if a.s != nil {
-		e.Addr, e.Unused, e.Doubts = a.s.address(), a.s.unused, a.s.doubts[:min(maxDoubts, len(a.s.doubts))]
+		e.Addr, e.Config, e.Unused, e.Doubts = a.s.address(), a.s.config, a.s.unused, a.s.doubts[:min(maxDoubts, len(a.s.doubts))]
 		e.Unread = a.d.unreadable()
 	}
 	if _, ok := err.(*JumpError); ok {

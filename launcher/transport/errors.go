@@ -22,6 +22,7 @@ type HostError struct {
 	Rsh    []string // by Options.Rsh: the words that run cat on the host
 	Phase  string   // the Phase in which it failed
 	Tries  int      // connections attempted
+	Config string   // the ssh_config file read in the place of the usual ones, or "none"; "": those
 	Unused []string // ssh_config directives that apply to the host and that gorun does not use, with file and line
 	Doubts []string // what ssh_config says of the host and gorun does not know: "file:3: unknown keyword ..."
 	Unread []string // files of ssh's that are there and cannot be read, and why
@@ -166,6 +167,7 @@ type AuthError struct {
 	Skipped []Key    // not offered
 	Methods []string // what the server would take; nil if it did not say
 	Partial bool     // a key was accepted, but the server wants more than a key
+	NoKeys  string   // the directive of ssh_config that forbids keys: "PubkeyAuthentication no (file:3)"; "": none
 	Text    string   // the server's last words, if any
 }
 
@@ -183,6 +185,8 @@ func (e *AuthError) Error() string {
 	switch {
 	case e.Partial:
 		b.WriteString("a key was accepted, but the server wants more")
+	case e.NoKeys != "":
+		b.WriteString("no key is offered, for " + e.NoKeys)
 	case len(e.Offered) == 0:
 		b.WriteString("no key to offer")
 	case strings.Contains(e.Text, "Too many authentication failures"):

@@ -409,7 +409,7 @@ func TestNotRetried(t *testing.T) {
 		_, err := dial(t, d, s.host())
 		e, ok := errors.AsType[*HostKeyError](err)
 		want := HostKeyError{Problem: HostKeyUnknown, Name: fmt.Sprintf("[127.0.0.1]:%d", s.port()), Algorithm: "ssh-ed25519",
-			Fingerprint: ssh.FingerprintSHA256(s.hostKey.PublicKey()), Command: fmt.Sprintf("ssh -p %d u@127.0.0.1 true", s.port())}
+			Fingerprint: ssh.FingerprintSHA256(s.hostKey.PublicKey()), Command: fmt.Sprintf("ssh -F none -p %d u@127.0.0.1 true", s.port())}
 		if !ok || *e != want {
 			t.Errorf("got %+v\nwant %+v", e, want)
 		}

@@ -338,6 +338,8 @@ func TestAcceptCommand(t *testing.T) {
 	}{
 		{settings{name: "gpu1", hostname: "gpu1.example", user: "u", port: 22}, "u@gpu1 true"},
 		{settings{name: "gpu1", hostname: "gpu1", user: "a b", port: 2222}, "-p 2222 'a b@gpu1' true"},
+		{settings{name: "gpu1", hostname: "gpu1", user: "u", port: 2222, config: "my config"}, "-F 'my config' -p 2222 u@gpu1 true"},
+		{settings{name: "gpu1", hostname: "gpu1", user: "u", port: 22, config: "none"}, "-F none u@gpu1 true"},
 		{settings{name: "x'; rm -rf /", hostname: "x", user: "u", port: 22}, `'u@x'\''; rm -rf /' true`},
 	}
 	for _, tt := range tests {

@@ -25,7 +25,7 @@ type settings struct {
 	identities       []string
 	certificates     []string // CertificateFile
 	agent            string   // socket of ssh-agent; "": none
-	noKeys           bool     // PubkeyAuthentication no
+	noKeys           string   // the directive that forbids keys: "PubkeyAuthentication no (file:3)"; "": none
 	neverAsk         bool     // BatchMode: for no passphrase
 	identitiesOnly   bool
 	explicit         bool // identities come from IdentityFile, not from the default names
@@ -40,6 +40,7 @@ type settings struct {
 	hashKnownHosts   bool
 	doubts           []string     // what gorun does not know, and ssh might: "file:3: unknown keyword ..."
 	unused           []string     // directives that apply and that gorun does not use: "CertificateFile (file:3)"
+	config           string       // the ssh_config file in the place of the usual ones, or "none"; "": those
 	elsewhere        bool         // the hostfile, or a Host block that is not for all hosts, says where to connect or as whom
 	problem          *ConfigError // a directive that forbids to connect: nil if none
 }
@@ -76,7 +77,7 @@ func (c *sshConfig) lookup(ctx context.Context, h hostfile.Host, o lookupOptions
 	if err != nil {
 		return nil, err
 	}
-	s := &settings{name: h.Name, hostname: e.final, doubts: e.doubts(), unused: e.unused, problem: e.problem, elsewhere: e.specific || specific}
+	s := &settings{name: h.Name, hostname: e.final, doubts: e.doubts(), unused: e.unused, problem: e.problem, config: c.named, elsewhere: e.specific || specific}
 	if err := e.fill(s); err != nil {
 		return nil, err
 	}
@@ -182,7 +183,9 @@ func (e *evaluation) fillAgent(s *settings) (wrong *ConfigError) {
 	if s.neverAsk, wrong = yesNo(e.values["batchmode"]); wrong != nil {
 		return wrong
 	}
-	s.noKeys = slices.Contains([]string{"no", "false"}, strings.ToLower(e.value("pubkeyauthentication")))
+	if d := e.values["pubkeyauthentication"]; d != nil && slices.Contains([]string{"no", "false"}, strings.ToLower(d.args[0])) {
+		s.noKeys = fmt.Sprintf("%s %s (%s:%d)", keywords[d.key].name, d.args[0], d.file, d.line)
+	}
 	d := e.values["identityagent"]
 	if d == nil || d.args[0] == "SSH_AUTH_SOCK" {
 		s.agent = e.c.agent

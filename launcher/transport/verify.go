@@ -201,6 +201,9 @@ func acceptArgs(s *settings) string {
 	if s.port != 22 {
 		args = "-p " + strconv.Itoa(s.port) + " " + args
 	}
+	if s.config != "" {
+		args = "-F " + shellQuote(s.config) + " " + args
+	}
 	return args
 }
 
