@@ -66,13 +66,16 @@ func hostHint(f launcher.HostFailure, all []launcher.HostFailure) (kind, hint st
 		return "dropped", "--fanout N makes fewer connections at once; --connect-timeout TIME tries for longer"
 	}
 	if _, ok := errors.AsType[*transport.TimeoutError](f.Err); ok {
-		return "timeout", "--connect-timeout TIME waits for longer, -v shows how far each host came"
+		return "timeout", "--connect-timeout TIME waits for longer, -v shows how far each host came; hosts that are coming up: --retry-hosts TIME"
 	}
 	if e, ok := errors.AsType[*transport.HostError](f.Err); ok && len(e.Rsh) > 0 {
 		return "rsh", rshHint(e)
 	}
 	if e, ok := errors.AsType[*transport.ShellError](f.Err); ok && !e.Local {
 		return "shell", fmt.Sprintf("what does this print? ssh %s%s exec /bin/sh -c pwd", configFlag(f.Err), shellQuote(f.Host))
+	}
+	if transport.Passing(f.Err) {
+		return "passing", "hosts that are coming up: --retry-hosts TIME; hosts to do without: --exclude LIST"
 	}
 	return "", ""
 }

@@ -207,6 +207,14 @@ func TestErrors(t *testing.T) {
 				"  gpu07: ssh me@gpu07:22: connection refused",
 			}, "--connect-timeout",
 		},
+		"no-route": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("gpu05", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}), unreached("gpu06", syscall.ENETUNREACH)}, Good: 7},
+			125, []string{"2 of 9 hosts cannot be used; nothing was started", "  gpu05: ssh me@gpu05:22: dial: connect: no route to host", "  gpu06: ssh me@gpu06:22: network is unreachable"}, "--retry-hosts TIME",
+		},
+		"silent": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("gpu05", timeout("10.0.0.5"))}, Good: 7},
+			125, nil, "--retry-hosts TIME",
+		},
 		"many-hosts": {
 			&launcher.HostsError{Hosts: many, Good: 1},
 			125, []string{"41 of 42 hosts cannot be used; nothing was started", "  " + strings.Join(manyNames[:32], ", ") + ", 9 more hosts: ssh me@HOST:22: connection refused"}, "--result FILE",

@@ -68,6 +68,27 @@ func TestChattyServers(t *testing.T) {
 	}
 }
 
+// A server that lets keys log in and opens no session, as by MaxSessions 0.
+func TestNoSessions(t *testing.T) {
+	s := newFakeServer(t, "127.0.0.1:0")
+	s.greeting = func(c net.Conn, n int) bool {
+		_, chans, reqs, err := ssh.NewServerConn(c, s.config)
+		if err != nil {
+			return false
+		}
+		s.wg.Go(func() { ssh.DiscardRequests(reqs) })
+		for nc := range chans {
+			nc.Reject(ssh.ConnectionFailed, "open \x1bfailed")
+		}
+		return false
+	}
+	s.start()
+	_, err := dial(t, fakeDialer(t, nil), s.host())
+	if _, ok := errors.AsType[*HostError](err); !ok || !strings.Contains(err.Error(), "MaxSessions 0 in its sshd_config?") || !strings.HasSuffix(err.Error(), `failed"`) || strings.Contains(err.Error(), "\x1b") {
+		t.Errorf("got %q; want the server's setting to be named", err)
+	}
+}
+
 // TestIntrusiveServer opens channels and asks for things all the time: it is refused,
 // and the link works.
 func TestIntrusiveServer(t *testing.T) {

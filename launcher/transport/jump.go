@@ -225,7 +225,7 @@ func (c *sshConfig) leads(ctx context.Context, h hostfile.Host, s *settings) err
 	for seen := map[string]bool{}; len(s.jumps) > 0; {
 		name := jumpName(s.jumps)
 		if path = append(path, name); seen[name] || s.jumps[len(s.jumps)-1] == h {
-			return fmt.Errorf("its ProxyJump comes back to it: %s; ProxyJump none in a Host block for the last of these ends the circle", strings.Join(path, " by way of "))
+			return fmt.Errorf("its ProxyJump comes back to it: %s; ProxyJump none in a Host block for the last of these, above the block with that ProxyJump, ends the circle", strings.Join(path, " by way of "))
 		}
 		seen[name] = true
 		last := len(s.jumps) - 1

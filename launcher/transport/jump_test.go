@@ -137,7 +137,7 @@ func TestJumpUnreachable(t *testing.T) {
 	tests := []struct{ name, config, want string }{
 		{"down", fmt.Sprintf("Host a\nHostName 127.0.0.1\nPort %d", freePort(t)), "refused"},
 		{"hangs", jumpHost("a", silent), "no ssh banner came in 1s"},
-		{"circle", "Host a b\nHostName 127.0.0.1\nMatch originalhost a\nProxyJump b\nMatch originalhost b\nProxyJump a", "its ProxyJump comes back to it: a by way of b by way of a"},
+		{"circle", "Host a b\nHostName 127.0.0.1\nMatch originalhost a\nProxyJump b\nMatch originalhost b\nProxyJump a", "its ProxyJump comes back to it: a by way of b by way of a; ProxyJump none in a Host block for the last of these, above the block with that ProxyJump, ends"},
 		{"itself", "Host *\nProxyJump a", "its ProxyJump comes back to it: a by way of a"},
 		{"bad", "Host a\nPort x", `bad Port "x"`},
 	}

@@ -103,6 +103,9 @@ func (c *sshConn) start(command string) (*session, error) {
 		c.SendRequest("keepalive@openssh.com", true, nil)
 		ch, reqs, err = c.OpenChannel("session", nil)
 	}
+	if e, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
+		return nil, fmt.Errorf("the server lets nothing be run (MaxSessions 0 in its sshd_config?): it said %q", cleanLine(e.Message, 200))
+	}
 	if err != nil {
 		return nil, err
 	}
