@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -111,11 +112,42 @@ func ofBatchSystem(path string, env environment) bool {
 	if err != nil {
 		return false
 	}
-	for _, name := range []string{"PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "OAR_NODEFILE"} {
+	for _, name := range nodefiles() {
 		its, err := os.Stat(env.get(name))
 		if err == nil && os.SameFile(info, its) {
 			return true
 		}
 	}
 	return false
+}
+
+// nodefiles are the variables that name such files.
+func nodefiles() []string { return []string{"PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "OAR_NODEFILE"} }
+
+// unused warns of a job that is for this machine alone, as nobody has named hosts, though
+// a batch system has others for it; "" if none has. One of many processes that a launcher
+// has started is not meant for all hosts.
+func unused(env environment) string {
+	if env.get("GORUN_RANK") != "" || cmp.Or(env.get("SLURM_STEP_NUM_TASKS"), "1") != "1" {
+		return ""
+	}
+	name, by := "SLURM_JOB_NODELIST", `-H "$SLURM_JOB_NODELIST" -ppn N`
+	hosts, err := hostfile.ParseList(env.get(name))
+	for _, file := range nodefiles() {
+		if path := env.get(file); path != "" {
+			name, by = file, "-hostfile $"+file
+			hosts, err = hostfile.ParseNodefile(path)
+		}
+	}
+	if err != nil || len(hosts) == 0 || len(hosts) == 1 && thisMachine(hosts[0].Name, env) {
+		return ""
+	}
+	return fmt.Sprintf("the ranks run on this machine alone, though %s names %s: %s has them run there; -H localhost:N says that this machine is meant", name, plural(len(hosts), "host"), by)
+}
+
+// thisMachine reports whether a batch system's name for a host is this machine's.
+func thisMachine(name string, env environment) bool {
+	own, _ := os.Hostname()
+	short := func(name string) string { first, _, _ := strings.Cut(strings.ToLower(name), "."); return first }
+	return short(name) == short(own) || name == env.get("SLURMD_NODENAME")
 }

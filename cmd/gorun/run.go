@@ -266,6 +266,9 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 	if e, ok := errors.AsType[*usageError](err); ok && origin != "" {
 		e.hints = append(e.hints, origin+" names "+path+", as neither -hostfile nor -H names a host")
 	}
+	if text := unused(c.env); err == nil && len(hosts) == 0 && text != "" {
+		c.console.warn(text)
+	}
 	o.config.complete(hosts)
 	for _, a := range apps {
 		o.config.complete(a.Hosts)
