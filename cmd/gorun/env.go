@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,5 +30,12 @@ func workDir(env environment) (string, error) {
 			return pwd, nil
 		}
 	}
-	return os.Getwd()
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errNoDir, err)
+	}
+	return dir, nil
 }
+
+// errNoDir is workDir's for a directory that has been removed, or is out of reach.
+var errNoDir = errors.New("the current directory has no name any more")

@@ -112,6 +112,9 @@ func fullReport(err error, o options) report {
 		return mistakesReport(e)
 	}
 	r.linef("%v", err)
+	if errors.Is(err, errNoDir) {
+		r.hintf("cd to a directory that is there, or name one for the ranks by -wdir /DIR")
+	}
 	if e, ok := errors.AsType[*launcher.FileError](err); ok && e.Program {
 		r.hints = o.programHints(e)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,6 +173,13 @@ func (o *options) sshFiles() []string {
 		return []string{}
 	}
 	return []string{o.sshConfig}
+}
+
+// placed reports whether nothing depends on the current directory: ranks have another, and
+// their output does not go there.
+func (o *options) placed() bool {
+	inside := func(p options) bool { return !filepath.IsAbs(cmp.Or(p.wdir, o.wdir)) }
+	return !slices.ContainsFunc(o.programs(), inside) && (o.outputDir == "" || filepath.IsAbs(o.outputDir))
 }
 
 // here reports whether name, which has no slash, is a file in the working directory.

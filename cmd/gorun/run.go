@@ -254,6 +254,9 @@ func (c *command) fail(err error, o options) int {
 // newJob makes a Job of the options.
 func (c *command) newJob(o options) (launcher.Job, error) {
 	dir, err := workDir(c.env)
+	if err != nil && o.placed() {
+		dir, err = "/", nil
+	}
 	if err != nil {
 		return launcher.Job{}, err
 	}
