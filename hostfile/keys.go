@@ -179,6 +179,10 @@ func keyHint(name string) string {
 		return "did you mean port?"
 	case "ansible_host", "hostname", "addr", "address", "ip", "public_ip", "public_address":
 		return "did you mean public_addr?"
+	case "ifname", "iface":
+		return "leave it out: the interface is found for each host, or is named for all by --interface"
+	case "binding", "bind_to":
+		return "leave it out: ranks are bound by --bind-to"
 	}
 	if best := nearest(low, []string{"slots", "max_slots", "user", "port", "count", "username", "public_addr", "rack", "switch"}); best != "" {
 		return "did you mean " + best + "?"
