@@ -81,7 +81,11 @@ func fullReport(err error, o options) report {
 		return report{[]string{e.msg}, e.hints}
 	}
 	if e, ok := errors.AsType[*launcher.HostsError](err); ok {
-		return hostsReport(e, "nothing was started")
+		r := hostsReport(e, "nothing was started")
+		if hint := o.waitHint(e.Hosts); hint != "" {
+			r.hintf("%s", hint)
+		}
+		return r
 	}
 	if e, ok := errors.AsType[*launcher.PrepareError](err); ok {
 		return prepareReport(e, o)

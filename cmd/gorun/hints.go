@@ -47,7 +47,7 @@ func hostHints(failures []launcher.HostFailure) []string {
 // known.
 func hostHint(f launcher.HostFailure, all []launcher.HostFailure) (kind, hint string) {
 	if e, ok := errors.AsType[*transport.HostKeyError](f.Err); ok {
-		return fmt.Sprint("key", e.Problem, e.Command != ""), hostKeyHint(f.Host, e, all)
+		return fmt.Sprint("key", e.Problem, e.File != "", e.Command != ""), hostKeyHint(e, all)
 	}
 	if e, ok := errors.AsType[*transport.AuthError](f.Err); ok {
 		hint := authHint(f, e)
@@ -57,7 +57,7 @@ func hostHint(f launcher.HostFailure, all []launcher.HostFailure) (kind, hint st
 		return "name", "is the name right? getent hosts " + shellQuote(e.Name)
 	}
 	if errors.Is(f.Err, syscall.ECONNREFUSED) {
-		return "refused", "does sshd run there, on that port? another port is --ssh-port N, or port=N in the hostfile; hosts that are coming up: --retry-hosts TIME"
+		return "refused", "does sshd run there, on that port? another port is --ssh-port N, or port=N in the hostfile"
 	}
 	if e, ok := errors.AsType[*transport.DroppedError](f.Err); ok {
 		if e.NotSSH() {
@@ -66,16 +66,13 @@ func hostHint(f launcher.HostFailure, all []launcher.HostFailure) (kind, hint st
 		return "dropped", "--fanout N makes fewer connections at once; --connect-timeout TIME tries for longer"
 	}
 	if _, ok := errors.AsType[*transport.TimeoutError](f.Err); ok {
-		return "timeout", "--connect-timeout TIME waits for longer, -v shows how far each host came; hosts that are coming up: --retry-hosts TIME"
+		return "timeout", "--connect-timeout TIME waits for longer, -v shows how far each host came"
 	}
 	if e, ok := errors.AsType[*transport.HostError](f.Err); ok && len(e.Rsh) > 0 {
 		return "rsh", rshHint(e)
 	}
 	if e, ok := errors.AsType[*transport.ShellError](f.Err); ok && !e.Local {
 		return "shell", fmt.Sprintf("what does this print? ssh %s%s exec /bin/sh -c pwd", configFlag(f.Err), shellQuote(f.Host))
-	}
-	if transport.Passing(f.Err) {
-		return "passing", "hosts that are coming up: --retry-hosts TIME; hosts to do without: --exclude LIST"
 	}
 	return "", ""
 }
@@ -97,16 +94,17 @@ func rshHint(e *transport.HostError) string {
 	return "does this print ok? echo ok | " + strings.Join(words, " ")
 }
 
-func hostKeyHint(host string, e *transport.HostKeyError, all []launcher.HostFailure) string {
+// hostKeyHint is the hint for all the hosts whose keys have the same problem as e.
+func hostKeyHint(e *transport.HostKeyError, all []launcher.HostFailure) string {
 	switch {
 	case e.Problem == transport.HostKeyUnknown && e.File != "":
 		return "new hosts are trusted once this file can be read: " + shellQuote(e.File)
 	case e.Problem == transport.HostKeyUnknown && e.Command != "":
-		return acceptHint(all)
+		return forKeys(all, e.Problem, "if that is the right key: ", "if those are the right keys: ") + "; or trust new hosts with --accept-new-host-keys"
 	case e.Problem == transport.HostKeyUnknown:
 		return "to trust hosts that are new: --accept-new-host-keys"
 	case e.Problem == transport.HostKeyChanged:
-		return fmt.Sprintf("if %s was reinstalled: ssh-keygen -R %s -f %s", host, shellQuote(e.Name), shellQuote(e.File))
+		return forKeys(all, e.Problem, "if the host was reinstalled: ", "if they were reinstalled: ")
 	}
 	return ""
 }
@@ -114,23 +112,31 @@ func hostKeyHint(host string, e *transport.HostKeyError, all []launcher.HostFail
 // maxCommands is how many commands of one kind a hint names.
 const maxCommands = 4
 
-// acceptHint says how to make known each host that has a key nobody knows.
-func acceptHint(failures []launcher.HostFailure) string {
+// forKeys lists the commands that make good a problem with hosts' keys, behind the words
+// for one host, or for several.
+func forKeys(failures []launcher.HostFailure, problem transport.HostKeyProblem, one, several string) string {
 	var commands []string
 	for _, f := range failures {
 		e, ok := errors.AsType[*transport.HostKeyError](f.Err)
-		if ok && e.Problem == transport.HostKeyUnknown && e.File == "" && e.Command != "" && !slices.Contains(commands, e.Command) {
-			commands = append(commands, e.Command)
+		if !ok || e.Problem != problem {
+			continue
+		}
+		command := e.Command
+		if problem == transport.HostKeyChanged {
+			command = "ssh-keygen -R " + shellQuote(e.Name) + " -f " + shellQuote(e.File)
+		}
+		if command != "" && !slices.Contains(commands, command) {
+			commands = append(commands, command)
 		}
 	}
 	if len(commands) == 1 {
-		return "if that is the right key: " + commands[0] + "; or trust new hosts with --accept-new-host-keys"
+		return one + commands[0]
 	}
 	more := ""
 	if n := len(commands) - maxCommands; n > 0 {
 		more = fmt.Sprintf("; and so for %d more", n)
 	}
-	return "if those are the right keys: " + strings.Join(commands[:min(len(commands), maxCommands)], "; ") + more + "; or trust new hosts with --accept-new-host-keys"
+	return several + strings.Join(commands[:min(len(commands), maxCommands)], "; ") + more
 }
 
 // authHint says how to have the right key offered.
@@ -210,6 +216,16 @@ func portFlag(err error) string {
 		return ""
 	}
 	return "-p " + port + " "
+}
+
+// waitHint says what else may help with hosts that could not be reached, of which some may
+// be coming up; "" if that is no reason.
+func (o *options) waitHint(failures []launcher.HostFailure) string {
+	passing := func(f launcher.HostFailure) bool { return transport.Passing(f.Err) }
+	if o.retryHosts > 0 || !slices.ContainsFunc(failures, passing) {
+		return ""
+	}
+	return "hosts that are coming up: --retry-hosts TIME; hosts to do without: --exclude LIST"
 }
 
 // dirHint says what helps where hosts lack the current directory: what the programs need

@@ -234,7 +234,7 @@ func TestErrors(t *testing.T) {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{behindJump("gpu1", &transport.JumpError{Host: "b", Err: unreached("b", &transport.HostKeyError{
 				Problem: transport.HostKeyChanged, Name: "b", File: "/h/known_hosts", Line: 3,
 			}).Err})}},
-			125, []string{`gpu1, behind jump host b: ssh me@b:22: host key of "b" is not the one in /h/known_hosts:3: the host shows  ; nothing was started`}, "if b was reinstalled: ssh-keygen -R b",
+			125, []string{`gpu1, behind jump host b: ssh me@b:22: host key of "b" is not the one in /h/known_hosts:3: the host shows  ; nothing was started`}, "if the host was reinstalled: ssh-keygen -R b",
 		},
 		"other-logins": {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{User: "me", Methods: []string{"publickey", "gssapi-with-mic"}})}},
@@ -276,6 +276,13 @@ func TestErrors(t *testing.T) {
 			})}},
 			125, nil,
 			"ssh-keygen -R '[a]:2222' -f /h/known_hosts",
+		},
+		"changed-keys": {
+			&launcher.HostsError{Hosts: []launcher.HostFailure{
+				unreached("a", &transport.HostKeyError{Problem: transport.HostKeyChanged, Name: "a", File: "/h/k"}), unreached("b", &transport.HostKeyError{Problem: transport.HostKeyChanged, Name: "b", File: "/h/k"}),
+			}},
+			125, []string{"2 of 2 hosts cannot be used; nothing was started", `  a, b: ssh me@HOST:22: host key of "HOST" is not the one in /h/k:0: the host shows  `},
+			"if they were reinstalled: ssh-keygen -R a -f /h/k; ssh-keygen -R b -f /h/k",
 		},
 		"no-key": {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{unreached("a", &transport.AuthError{User: "me", Methods: []string{"publickey"}})}},
