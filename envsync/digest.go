@@ -31,12 +31,13 @@ func (d Digest) String() string {
 	return d.Job + "." + d.Host
 }
 
-// Settings returns the NCCL names of env that are of class, with their values.
+// Settings returns the NCCL names of env that are of class, with their values as Meaning has
+// them.
 func Settings(env []string, class Class) map[string]string {
 	values := map[string]string{}
 	for _, entry := range env {
 		if name, value, ok := split(entry); ok && strings.HasPrefix(name, "NCCL_") && ClassOf(name) == class {
-			values[name] = value
+			values[name] = Meaning(name, value)
 		}
 	}
 	return values

@@ -151,7 +151,7 @@ func (o *Own) settle(name string, hosts []Found, values []own, decided func(int,
 	o.tellOverridden(name, values, open, decided, called)
 	switch {
 	case !some:
-	case ClassOf(name) != ClassJob:
+	case ClassOf(name) != ClassJob, misspeltName(name):
 		o.keep(name, values, open, called)
 	case !o.unite(name, hosts, values, open, called) && !o.ends(name):
 		last := len(o.Conflicts) - 1
@@ -162,17 +162,25 @@ func (o *Own) settle(name string, hosts []Found, values []own, decided func(int,
 	}
 }
 
-// ends reports whether a difference of a variable ends the job.
-func (o *Own) ends(name string) bool {
-	return o.rigor == Strict || o.rigor == Usual && harmful(name)
+// misspeltName reports whether name is not that of a variable, as far as one can tell: Lint
+// says so, and a host's difference from others is none.
+func misspeltName(name string) bool {
+	rest, nccl := strings.CutPrefix(name, "NCCL_")
+	_, strange := strangeName(rest)
+	return nccl && !isVariable(name) && strange
 }
 
-// harmful reports whether a job is sure to suffer where hosts have different values of a
-// variable that is to be equal: not if only ranks of one host need to agree, or if it is
-// not NCCL's own.
-func harmful(name string) bool {
-	v, _ := Lookup(name)
-	return !v.SameHost && strings.HasPrefix(name, "NCCL_")
+// ends reports whether a difference of a variable ends the job.
+func (o *Own) ends(name string) bool {
+	return o.rigor == Strict || o.rigor == Usual && Harmful(name)
+}
+
+// Harmful reports whether a job is sure to suffer where hosts have different values of a
+// variable: if it is one that all of NCCL's ranks must agree on, not only those of a host.
+// Of a name that the table lacks nobody knows.
+func Harmful(name string) bool {
+	v, known := Lookup(name)
+	return known && v.Class == ClassJob && !v.SameHost
 }
 
 // keep lets each host's ranks have what their host has.
@@ -230,7 +238,7 @@ func (o *Own) unite(name string, hosts []Found, values []own, open []bool, calle
 			unsure = append(unsure, i)
 			continue
 		}
-		key := own{value: v.value}
+		key := own{value: Meaning(name, v.value)}
 		if v.kind != "" {
 			key.kind = "set"
 		}
@@ -242,7 +250,7 @@ func (o *Own) unite(name string, hosts []Found, values []own, open []bool, calle
 	if len(order) > 1 {
 		c := Conflict{Name: name}
 		for _, key := range order {
-			c.Values = append(c.Values, HostsValue{Hosts: groups[key], Value: key.value, Unset: key.kind == "", Places: placesOf(values, groups[key])})
+			c.Values = append(c.Values, HostsValue{Hosts: groups[key], Value: values[groups[key][0]].value, Unset: key.kind == "", Places: placesOf(values, groups[key])})
 		}
 		o.Conflicts = append(o.Conflicts, c)
 		return false
@@ -251,7 +259,7 @@ func (o *Own) unite(name string, hosts []Found, values []own, open []bool, calle
 		return true
 	}
 	sources := groups[order[0]]
-	v := Var{name, order[0].value, strings.Join(placesOf(values, sources), ", ") + " of " + called(sources)}
+	v := Var{name, values[sources[0]].value, strings.Join(placesOf(values, sources), ", ") + " of " + called(sources)}
 	o.Job = append(o.Job, v)
 	text := fmt.Sprintf("sent: %s (%s)", Show(v), v.Origin)
 	if len(unsure) > 0 {

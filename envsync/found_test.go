@@ -68,7 +68,11 @@ func TestReconcile(t *testing.T) {
 			"||||conflict NCCL_ALGO Ring on [0 2], Tree on [1]"},
 		{"on-some", []string{"", "host: NCCL_ALGO=Ring"}, "", "|||conflict NCCL_ALGO not set on [0], Ring on [1]"},
 		{"empty-is-no-value", []string{"host: NCCL_ALGO=", ""}, "", "|||conflict NCCL_ALGO empty on [0], not set on [1]"},
-		{"unknown-name", []string{"host: NCCL_NEW=1", ""}, "", "|||conflict NCCL_NEW 1 on [0], not set on [1]"},
+		{"unknown-name", []string{"host: NCCL_TOMORROW=1", ""}, "", "|NCCL_TOMORROW=1@/host:1|"},
+		{"misspelt-name", []string{"host: NCCL_SOKET_IFNAME=eth0", ""}, "", "|NCCL_SOKET_IFNAME=eth0@/host:1|"},
+		{"other-letters", []string{"host: NCCL_ALGO=ring", "host: NCCL_ALGO=Ring"}, "", "NCCL_ALGO=ring@/host:1||"},
+		{"other-digits", []string{"host: NCCL_BUFFSIZE=4194304", "user: NCCL_BUFFSIZE=0x400000"}, "", "NCCL_BUFFSIZE=4194304@/host:1, /user:1||"},
+		{"word-for-number", []string{"host: NCCL_IB_DISABLE=true", "host: NCCL_IB_DISABLE=0"}, "", "|||conflict NCCL_IB_DISABLE true on [0], 0 on [1]"},
 		{"decided", []string{"host: NCCL_ALGO=Ring", ""}, "NCCL_ALGO", "||"},
 		{"decided-for-one", []string{"host: NCCL_ALGO=Ring", ""}, "NCCL_ALGO@1", "NCCL_ALGO=Ring@/host:1||"},
 		{"one-host", []string{"host: NCCL_ALGO=Ring"}, "", "NCCL_ALGO=Ring@/host:1|"},
@@ -130,6 +134,11 @@ func TestReconcileNotes(t *testing.T) {
 		{"plugin-differs", []Found{found("user: UCX_TLS=rc"), found("user: UCX_TLS=tcp")}, undecided, []string{
 			"warn UCX_TLS differs between hosts: rc on [0], tcp on [1]; -x UCX_TLS=VALUE sets one for all",
 			"info sent to [0]: UCX_TLS=rc (/user:1)", "info sent to [1]: UCX_TLS=tcp (/user:1)"}},
+		{"unknown-name", []Found{found("host: NCCL_TOMORROW=1"), found("")}, undecided, []string{
+			"warn NCCL_TOMORROW differs between hosts: 1 on [0], not set on [1]; -x NCCL_TOMORROW=VALUE sets one for all",
+			"info sent to [0]: NCCL_TOMORROW=1 (/host:1)"}},
+		{"misspelt-name", []Found{found("host: NCCL_SOKET_IFNAME=eth0"), found("")}, undecided, // Lint tells of it
+			[]string{"info sent to [0]: NCCL_SOKET_IFNAME=eth0 (/host:1)"}},
 		{"trap-of-several", []Found{trap, found(""), trap}, undecided, []string{"warn [0 2]: /u:3: NCCL_A = 1: without effect"}},
 		{"foreign-user", []Found{found("user: FOO=1")}, undecided,
 			[]string{"warn [0]: /user:1: FOO is no variable of NCCL's, and ranks do not get it from there; -x FOO=VALUE sends it"}},
@@ -199,9 +208,9 @@ func TestReconcileLaxly(t *testing.T) {
 }
 
 func TestReconcileStrictly(t *testing.T) {
-	hosts := []Found{found("host: UCX_TLS=rc NCCL_P2P_LEVEL=NVL NCCL_IB_HCA=a"), found("host: NCCL_IB_HCA=b")}
+	hosts := []Found{found("host: UCX_TLS=rc NCCL_P2P_LEVEL=NVL NCCL_IB_HCA=a NCCL_IB_HCAS=a"), found("host: NCCL_IB_HCA=b")}
 	got := written(Reconcile(hosts, Strict, func(int, string) (string, bool) { return "", false }, called))
-	want := "|NCCL_IB_HCA=a@/host:3|NCCL_IB_HCA=b@/host:1|conflict NCCL_P2P_LEVEL NVL on [0], not set on [1]|conflict UCX_TLS rc on [0], not set on [1]"
+	want := "|NCCL_IB_HCA=a@/host:3 NCCL_IB_HCAS=a@/host:4|NCCL_IB_HCA=b@/host:1|conflict NCCL_P2P_LEVEL NVL on [0], not set on [1]|conflict UCX_TLS rc on [0], not set on [1]"
 	if got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

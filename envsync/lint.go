@@ -21,11 +21,16 @@ func (f Finding) String() string {
 }
 
 // Line is the finding and its hint in one line.
-func (f Finding) Line() string {
+func (f Finding) Line() string { return f.withHint(f.String()) }
+
+// Remedy is what is the matter and the hint in one line, without the variable.
+func (f Finding) Remedy() string { return f.withHint(f.Msg) }
+
+func (f Finding) withHint(text string) string {
 	if f.Hint == "" {
-		return f.String()
+		return text
 	}
-	return f.String() + "; " + f.Hint
+	return text + "; " + f.Hint
 }
 
 // cutShort leaves of a long text its beginning.

@@ -85,20 +85,27 @@ func (l *linter) name(v Var) {
 		l.wrong(v, "", "a blank is part of the name, by which NCCL does not look for it")
 		return
 	}
+	switch o, strange := strangeName(rest); {
+	case strange:
+		l.warn(v, o.hint, "%s", o.msg)
+	case !pluginName(v.Name):
+		l.warn(v, "", "NCCL 2.30.7 has no such variable; a newer version may have it")
+	}
+}
+
+// strangeName finds what is known of rest, a name without NCCL_ that the table lacks, if NCCL
+// is not to have such a variable: most likely another is meant.
+func strangeName(rest string) (o otherName, strange bool) {
 	for _, o := range otherNames {
 		if o.name == rest {
-			l.warn(v, o.hint, "%s", o.msg)
-			return
+			return o, true
 		}
 	}
-	if pluginName(v.Name) {
-		return
+	near := ""
+	if !pluginName("NCCL_" + rest) {
+		near = nearestVariable(rest)
 	}
-	if near := nearestVariable(rest); near != "" {
-		l.warn(v, "did you mean "+near+"?", "%s", misspelt)
-		return
-	}
-	l.warn(v, "", "NCCL 2.30.7 has no such variable; gorun sends it nevertheless")
+	return otherName{rest, misspelt, "did you mean " + near + "?"}, near != ""
 }
 
 // likeNCCL is about names that NCCL's may be meant by.

@@ -105,14 +105,19 @@ func quoted(s string) string { return strconv.QuoteToGraphic(cutShort(s)) }
 // collectives are NCCL's, as the variables of the kind Grammar name them.
 var collectives = []string{"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}
 
+// grammarWords are what a variable of the kind Grammar chooses among.
+func grammarWords(name string) []string {
+	if name == "NCCL_ALGO" {
+		return []string{"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"}
+	}
+	return []string{"LL", "LL128", "Simple"}
+}
+
 // grammar looks at algorithms and protocols: words with commas between, "^" in front for
 // all others; since 2.24 such lists for each collective, as in
 // "ring;allreduce:tree,nvls". NCCL refuses what it cannot read.
 func (l *linter) grammar(v Var) {
-	known := []string{"LL", "LL128", "Simple"}
-	if v.Name == "NCCL_ALGO" {
-		known = []string{"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"}
-	}
+	known := grammarWords(v.Name)
 	for i, part := range strings.Split(v.Value, ";") {
 		collective, list, named := strings.Cut(part, ":")
 		switch {

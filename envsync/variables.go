@@ -117,7 +117,7 @@ func classOfOthers(name string) Class {
 // variables of NCCL's that must be equal in the job. NCCL compares no settings: where
 // these differ, a job hangs.
 func PerHost(name string) bool {
-	return !strings.HasPrefix(name, "NCCL_") || ClassOf(name) != ClassJob
+	return !isVariable(name) || ClassOf(name) != ClassJob
 }
 
 // pluginName reports whether name, which begins with NCCL_, is one that plugins and

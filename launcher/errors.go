@@ -86,15 +86,17 @@ type SettingsError struct{ Differences []Difference }
 
 // Difference is one such variable.
 type Difference struct {
-	Name   string
-	Values []HostsValue
+	Name    string
+	Harmful bool // NCCL would hang; else it ends a job that is to be strict
+	Values  []HostsValue
 }
 
 // HostsValue is what some hosts have.
 type HostsValue struct {
 	Hosts   string   // as in a list of hosts
 	Text    string   // the value for people
-	Example string   // NAME=value as a shell takes it; "" for none
+	Example string   // NAME=value as a shell takes it; "" for none, or if gorun would refuse it
+	Odd     string   // why it would, and what to do; ""
 	Places  []string // where it is set on the hosts
 }
 

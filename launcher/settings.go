@@ -153,11 +153,14 @@ func (r *run) reconcile(layout Layout) error {
 	if len(own.Conflicts) > 0 {
 		e := &SettingsError{}
 		for _, c := range own.Conflicts {
-			d := Difference{Name: c.Name}
+			d := Difference{Name: c.Name, Harmful: envsync.Harmful(c.Name)}
 			for _, v := range c.Values {
-				d.Values = append(d.Values, HostsValue{Hosts: names(v.Hosts), Text: v.Text(c.Name), Example: example(c.Name, v), Places: v.Places})
+				d.Values = append(d.Values, r.hostsValue(c.Name, v, names))
 			}
 			e.Differences = append(e.Differences, d)
+		}
+		for _, text := range r.oddities {
+			r.note("warn", text)
 		}
 		return e
 	}
@@ -218,12 +221,19 @@ func (r *run) lintFound(typed []envsync.Finding, own envsync.Own) {
 	}
 }
 
-// example is NAME=value as one may type it; "" if that is not to be shown.
-func example(name string, v envsync.HostsValue) string {
-	if v.Unset || envsync.Hidden(name) {
-		return ""
+// hostsValue is what some hosts have for a variable of which others have something else.
+func (r *run) hostsValue(name string, v envsync.HostsValue, called func([]int) string) HostsValue {
+	out := HostsValue{Hosts: called(v.Hosts), Text: v.Text(name), Places: v.Places}
+	if v.Unset {
+		return out
 	}
-	return quoteArg(name + "=" + v.Value)
+	_, err := envsync.Judge(envsync.Lint([]envsync.Var{{Name: name, Value: v.Value}}), r.job.Rigor)
+	if e, ok := errors.AsType[*envsync.LintError](err); ok {
+		out.Odd = e.Findings[0].Remedy()
+	} else if !envsync.Hidden(name) {
+		out.Example = quoteArg(name + "=" + v.Value)
+	}
+	return out
 }
 
 // decided tells what the job says of a variable for the ranks of a host, and where; hosts'

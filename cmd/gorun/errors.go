@@ -201,7 +201,12 @@ func foundReport(e *launcher.FoundError, o options) report {
 // settingsReport lists what hosts do not agree on.
 func settingsReport(e *launcher.SettingsError) report {
 	var r report
-	r.linef("%v, and NCCL, which compares nothing, would hang; nothing was started", e)
+	harmful := slices.ContainsFunc(e.Differences, func(d launcher.Difference) bool { return d.Harmful })
+	if harmful {
+		r.linef("%v, and NCCL, which compares nothing, would hang; nothing was started", e)
+	} else {
+		r.linef("%v, and --env-strict is given; nothing was started", e)
+	}
 	for i, d := range e.Differences {
 		if i == maxDifferences {
 			r.linef("  and %d more", len(e.Differences)-i)
@@ -212,23 +217,40 @@ func settingsReport(e *launcher.SettingsError) report {
 			if len(v.Places) > 0 {
 				line += " (" + strings.Join(v.Places, ", ") + ")"
 			}
+			if v.Odd != "" {
+				line += ": " + v.Odd
+			}
 			r.linef("%s", shorten(line))
 		}
 	}
-	d := e.Differences[0]
-	hint := fmt.Sprintf("-x %s=VALUE decides for all hosts", d.Name)
-	for _, v := range d.Values {
-		if v.Example != "" {
-			hint = fmt.Sprintf("-x %s decides for all hosts", shorten(v.Example))
-			break
+	r.hintf("%s", decideHint(e.Differences))
+	if harmful {
+		r.hintf("with --env-lax gorun only warns")
+	} else {
+		r.hintf("without --env-strict gorun only warns")
+	}
+	return r
+}
+
+// decideHint says what to type to have one value on all hosts.
+func decideHint(differences []launcher.Difference) string {
+	var decide []string
+	leave := ""
+	for _, d := range differences[:min(len(differences), maxDifferences)] {
+		example := d.Name + "=VALUE"
+		if i := slices.IndexFunc(d.Values, func(v launcher.HostsValue) bool { return v.Example != "" }); i >= 0 {
+			example = shorten(d.Values[i].Example)
+		}
+		decide = append(decide, "-x "+example)
+		if leave == "" && d.Name != "NCCL_COMM_ID" && d.Name != "NCCL_NET" { // an empty one is an error there
+			leave = fmt.Sprintf("; -x %s= leaves it to NCCL", d.Name)
 		}
 	}
-	if d.Name != "NCCL_COMM_ID" && d.Name != "NCCL_NET" { // an empty one is an error there
-		hint += fmt.Sprintf(", -x %s= leaves it to NCCL", d.Name)
+	verb := "decides"
+	if len(decide) > 1 {
+		verb = "decide"
 	}
-	hint += "; with --env-lax gorun only warns"
-	r.hintf("%s", hint)
-	return r
+	return fmt.Sprintf("%s %s for all hosts%s", strings.Join(decide, " "), verb, leave)
 }
 
 // causes groups hosts by what is wrong with them, in order of appearance.

@@ -27,7 +27,7 @@ const (
 	maxCmdline  = 4 << 10
 )
 
-// setting is the value of a watched variable: its beginning, and a hash of all of it.
+// setting is the value of a watched variable: its beginning, and a hash of all that it means.
 type setting struct {
 	text string // nothing of a secret
 	sum  string
@@ -51,7 +51,7 @@ func watched(name string) bool {
 func own(name string) bool { return name == "GORUN_JOB_ID" || name == "GORUN_RANK" }
 
 func newSetting(name, value string) setting {
-	sum := sha256.Sum256([]byte(value))
+	sum := sha256.Sum256([]byte(envsync.Meaning(name, value)))
 	s := setting{sum: hex.EncodeToString(sum[:8])}
 	if !envsync.Hidden(name) {
 		s.text = strings.Clone(value[:min(len(value), wire.MaxValue)])

@@ -268,7 +268,7 @@ func (r *proving) seen() wire.Settled {
 	}
 	now := r.last.environ.values
 	for name := range maps.Keys(now) {
-		if now[name] != r.plan.values[name] {
+		if now[name].sum != r.plan.values[name].sum {
 			s.Changes = append(s.Changes, wire.Change{Name: name, Sum: now[name].sum, Value: wire.Bytes(now[name].text)})
 		}
 	}
