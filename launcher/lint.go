@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gorun/envsync"
+	"gorun/hostfile"
 	"gorun/launcher/wire"
 )
 
@@ -50,8 +51,6 @@ func (j Job) lintHosts(env environment) []envsync.Finding {
 	var found []envsync.Finding
 	for _, v := range append(slices.Concat(env.apps...), env.job...) {
 		switch {
-		case v.Name == "NCCL_HOSTID" && !everywhere(env.hosts, j, v.Name):
-			found = append(found, envsync.Finding{Var: v, Msg: "all hosts get the same, and NCCL takes them for one host", Hint: "leave it unset, or give each host its own in a [[host]]"})
 		case v.Name == "NCCL_SOCKET_IFNAME" && namesLoopback(v.Value) && !everywhere(env.hosts, j, v.Name):
 			found = append(found, envsync.Finding{Var: v, Msg: "by the loopback interface no host reaches another"})
 		case v.Name == "MASTER_ADDR" && isLoopback(v.Value):
@@ -59,7 +58,49 @@ func (j Job) lintHosts(env environment) []envsync.Finding {
 				Hint: "leave it unset: gorun sets the address of rank 0's host"})
 		}
 	}
+	for i := range env.apps {
+		found = append(found, j.lintHostIDs(env, i)...)
+	}
 	return found
+}
+
+// lintHostIDs finds hosts whose ranks of an App get one NCCL_HOSTID, wherever that is from.
+func (j Job) lintHostIDs(env environment, app int) []envsync.Finding {
+	const name = "NCCL_HOSTID"
+	var found []envsync.Finding
+	hosts := map[string][]string{} // by value
+	for _, h := range j.Hosts {
+		v := effective(name, env.apps[app], env.hosts[h.Name], env.job)
+		if v.Value == "" {
+			continue
+		}
+		if hosts[v.Value] == nil {
+			found = append(found, envsync.Finding{Var: v, Hint: "leave it unset, or give each host its own in a [[host]]"})
+		}
+		hosts[v.Value] = append(hosts[v.Value], h.Name)
+	}
+	for i, f := range found {
+		same := hosts[f.Var.Value]
+		who := hostfile.Fold(same)
+		if len(same) == len(j.Hosts) {
+			who = "all hosts"
+		}
+		found[i].Msg = who + " get the same, and NCCL takes them for one host"
+	}
+	return slices.DeleteFunc(found, func(f envsync.Finding) bool { return len(hosts[f.Var.Value]) < 2 })
+}
+
+// effective is the variable of that name in the first of lists that has it; of a repeated
+// one the last counts.
+func effective(name string, lists ...[]envsync.Var) envsync.Var {
+	for _, vars := range lists {
+		for _, v := range slices.Backward(vars) {
+			if v.Name == name {
+				return v
+			}
+		}
+	}
+	return envsync.Var{}
 }
 
 // namesLoopback reports whether a value of NCCL_SOCKET_IFNAME is the loopback interface.

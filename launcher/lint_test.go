@@ -61,17 +61,49 @@ func TestLintOfAJob(t *testing.T) {
 	for _, f := range job.lint(env) {
 		got = append(got, fmt.Sprint(f.Var.Name, " ", f.Wrong))
 	}
-	if want := "NCCL_NTHREADS true, NCCL_MIN_CTAS false, NCCL_IB_HCA true"; strings.Join(got, ", ") != want {
+	if want := "NCCL_HOSTID false, NCCL_NTHREADS true, NCCL_MIN_CTAS false, NCCL_IB_HCA true"; strings.Join(got, ", ") != want {
 		t.Errorf("got %q; want %q", got, want)
 	}
 	if _, _, err := job.environment(); fmt.Sprintf("%T", err) != "*envsync.LintError" {
 		t.Errorf("got %v", err)
 	}
-	job.HostEnv["c"] = own[:1]
-	job.Env.Set = append(job.Env.Set, set("NCCL_HOSTID=y")...)
-	env, _, _ = job.build()
-	if found := job.lintHosts(env); len(found) != 1 || found[0].Wrong {
-		t.Errorf("got %v; want a warning", found)
+}
+
+// Hosts that NCCL takes for one are found, whatever gives them one name.
+func TestLintOfHostIDs(t *testing.T) {
+	id := func(value string) []envsync.Var {
+		return []envsync.Var{{Name: "NCCL_HOSTID", Value: value, Origin: "f:3"}}
+	}
+	tests := []struct {
+		name string
+		set  []string
+		own  map[string][]envsync.Var
+		want string
+	}{
+		{"all", []string{"NCCL_HOSTID=x"}, nil, "NCCL_HOSTID=x (-x): all hosts get the same, and NCCL takes them for one host"},
+		{"some", nil, map[string][]envsync.Var{"b": id("x"), "c": id("x")}, "NCCL_HOSTID=x (f:3): b,c get the same, and NCCL takes them for one host"},
+		{"each-its-own", nil, map[string][]envsync.Var{"a": id("x"), "b": id("y"), "c": id("z")}, ""},
+		{"one", nil, map[string][]envsync.Var{"b": id("x")}, ""},
+		{"empty", []string{"NCCL_HOSTID="}, nil, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			job := Job{Hosts: hostsOf(1, 1, 1), HostEnv: tt.own, Env: envsync.Policy{Set: set(tt.set...)}, Apps: []App{{Args: []string{"p"}}}}
+			env, _, err := job.build()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range job.lint(env) {
+				got = append(got, f.String())
+				if f.Wrong {
+					t.Errorf("%s: got an error; want a warning", f)
+				}
+			}
+			if strings.Join(got, "; ") != tt.want {
+				t.Errorf("got %q; want %q", got, tt.want)
+			}
+		})
 	}
 }
 
