@@ -60,9 +60,6 @@ func (j Job) build() (environment, []envsync.Note, error) {
 		}
 	}
 	env.hosts, err = j.hostEnvironments(job)
-	if !env.uniform() {
-		notes = append(notes, envsync.Note{Level: "warn", Text: "the programs get different NCCL settings; -genv NAME VALUE sets one for all of them"})
-	}
 	return env, notes, err
 }
 

@@ -26,6 +26,7 @@ func (j Job) lint(env environment) []envsync.Finding {
 		}
 	}
 	add(j.lintHosts(env))
+	add(j.lintPrograms(env))
 	for i := range env.apps {
 		add(envsync.Lint(slices.Concat(env.job, env.apps[i])))
 	}
@@ -88,6 +89,50 @@ func (j Job) lintHostIDs(env environment, app int) []envsync.Finding {
 		found[i].Msg = who + " get the same, and NCCL takes them for one host"
 	}
 	return slices.DeleteFunc(found, func(f envsync.Finding) bool { return len(hosts[f.Var.Value]) < 2 })
+}
+
+// lintPrograms finds NCCL settings that ranks of several programs must agree on, and do not.
+func (j Job) lintPrograms(env environment) []envsync.Finding {
+	var found []envsync.Finding
+	looked := map[string]bool{}
+	for _, v := range slices.Concat(env.apps...) {
+		class := envsync.ClassOf(v.Name)
+		if looked[v.Name] || !strings.HasPrefix(v.Name, "NCCL_") || class != envsync.ClassJob && class != envsync.ClassHost {
+			continue
+		}
+		looked[v.Name] = true
+		if text := j.valuesOfPrograms(env, v.Name); text != "" {
+			found = append(found, envsync.Finding{Var: v, Msg: "the programs get different values: " + text, Hint: fmt.Sprintf("-genv %s VALUE sets one for all of them", v.Name)})
+		}
+	}
+	return found
+}
+
+// valuesOfPrograms says which programs get which value of a variable; "" if all get the same.
+func (j Job) valuesOfPrograms(env environment, name string) string {
+	programs := map[string][]string{} // by what the value means
+	var parts, order []string
+	for i := range env.apps {
+		v := effective(name, env.apps[i], env.job)
+		key, text := "="+envsync.Meaning(name, v.Value), strings.TrimPrefix(envsync.Show(v), name+"=")
+		switch {
+		case v.Name == "":
+			key, text = "", "not set"
+		case v.Value == "":
+			text = "empty"
+		}
+		if programs[key] == nil {
+			order, parts = append(order, key), append(parts, text)
+		}
+		programs[key] = append(programs[key], j.appName(i))
+	}
+	if len(order) < 2 {
+		return ""
+	}
+	for i, key := range order {
+		parts[i] += " for " + someOf(programs[key])
+	}
+	return strings.Join(parts, ", ")
 }
 
 // effective is the variable of that name in the first of lists that has it; of a repeated

@@ -61,7 +61,7 @@ func TestLintOfAJob(t *testing.T) {
 	for _, f := range job.lint(env) {
 		got = append(got, fmt.Sprint(f.Var.Name, " ", f.Wrong))
 	}
-	if want := "NCCL_HOSTID false, NCCL_NTHREADS true, NCCL_MIN_CTAS false, NCCL_IB_HCA true"; strings.Join(got, ", ") != want {
+	if want := "NCCL_HOSTID false, NCCL_MAX_CTAS false, NCCL_NTHREADS true, NCCL_MIN_CTAS false, NCCL_IB_HCA true"; strings.Join(got, ", ") != want {
 		t.Errorf("got %q; want %q", got, want)
 	}
 	if _, _, err := job.environment(); fmt.Sprintf("%T", err) != "*envsync.LintError" {
