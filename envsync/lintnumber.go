@@ -63,10 +63,29 @@ func (l *linter) number(v Var, kind Kind) {
 	case n.tooLarge && v.Name == "NCCL_SOCKET_MAGIC" && fitsUnsigned(n):
 	case n.tooLarge:
 		l.wrong(v, "", "the number is too large, and NCCL takes its default instead")
+	case narrow(v.Name) && !fitsInt(n.value):
+		l.wrong(v, "", "the number is too large: NCCL has 32 bits for it, and takes it for %d", int32(n.value))
 	case n.base == 8 && n.value != decimal(n.digits):
 		l.wrong(v, fmt.Sprintf("write %s=%d", v.Name, decimal(n.digits)), "a 0 in front makes a number octal: NCCL reads %d", n.value)
 	}
 }
+
+// narrow reports whether NCCL 2.30.7 keeps the number in an int of C's, as far as has been
+// looked at: there are more that nobody would set so high.
+func narrow(name string) bool {
+	switch strings.TrimPrefix(name, "NCCL_") {
+	case "BUFFSIZE", "LL_BUFFSIZE", "LL128_BUFFSIZE", "P2P_NET_CHUNKSIZE", "P2P_PCI_CHUNKSIZE", "P2P_NVL_CHUNKSIZE", "NVLSTREE_MAX_CHUNKSIZE",
+		"NTHREADS", "LL128_NTHREADS", "COLLNET_NODE_THRESHOLD", "NVLS_NCHANNELS", "MIN_NCHANNELS", "MAX_NCHANNELS", "MIN_NRINGS", "MAX_NRINGS",
+		"MIN_CTAS", "MAX_CTAS", "MIN_P2P_NCHANNELS", "MAX_P2P_NCHANNELS", "NCHANNELS_PER_NET_PEER", "P2P_PER_CHANNEL_NET_BW", "P2P_MAX_PEERS",
+		"P2P_SCHEDULE_GROUP_SIZE", "LSA_TEAM_SIZE", "CGA_CLUSTER_SIZE", "CONNECT_ROUND_MAX_PEERS", "SHM_LOCALITY", "P2P_PXN_LEVEL", "NUM_RMA_CTX",
+		"IB_GID_INDEX", "IB_ROUTABLE_FLID_GID_INDEX", "IB_ROCE_VERSION_NUM", "SOCKET_NTHREADS", "NSOCKS_PERTHREAD", "SOCKET_MIN_TASKSIZE",
+		"SOCKET_RCVBUF", "SOCKET_SNDBUF", "SOCKET_POLL_TIMEOUT_MSEC", "SOCKET_RETRY_SLEEP_MSEC", "L1_SHARED_MEMORY_CARVEOUT":
+		return true
+	}
+	return false
+}
+
+func fitsInt(n int64) bool { return n == int64(int32(n)) }
 
 // fitsUnsigned reports whether n has no sign and fits in 64 bits.
 func fitsUnsigned(n number) bool {
@@ -100,7 +119,12 @@ func (l *linter) notNumber(v Var, kind Kind) {
 // behindNumber says what becomes of what follows a number: nothing.
 func (l *linter) behindNumber(v Var, kind Kind, n number, behind string) {
 	hint := ""
-	if bits, ok := units[strings.ToLower(behind)]; ok && kind == Size && n.base == 10 && n.value < 1<<62>>bits {
+	bits, ok := units[strings.ToLower(behind)]
+	switch {
+	case !ok || kind != Size || n.base != 10 || n.value >= 1<<62>>bits:
+	case narrow(v.Name) && !fitsInt(n.value<<bits):
+		hint = "NCCL has 32 bits for it: write less than 2147483648"
+	default:
 		hint = fmt.Sprintf("write %s=%d", v.Name, n.value<<bits)
 	}
 	if n.base == 8 && (behind[0] == '8' || behind[0] == '9') {
