@@ -372,10 +372,13 @@ func (p Place) remarks() []Note {
 			continue
 		}
 		n := Note{"info", p.at(s) + ": " + s.Name + " is no variable of NCCL's, which sets it for what reads it later in the same process"}
+		meant := meantByName(s.Name)
 		switch {
 		case strings.HasPrefix(s.Name, "NCCL_") && s.Name != "NCCL_CONF_FILE":
 		case s.Name == "NCCL_CONF_FILE":
 			n = Note{"warn", p.at(s) + ": NCCL_CONF_FILE is without effect in a file"}
+		case meant != "":
+			n = Note{"warn", p.at(s) + ": " + s.Name + ": " + misspelt + "; write " + meant}
 		case p.Kind == FromUser:
 			n = Note{"warn", p.at(s) + ": " + s.Name + " is no variable of NCCL's, and ranks do not get it from there; -x " + s.Name + "=VALUE sends it"}
 		case strings.HasPrefix(s.Name, "LD_"):

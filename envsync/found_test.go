@@ -144,6 +144,10 @@ func TestReconcileNotes(t *testing.T) {
 			[]string{"warn [0]: /user:1: FOO is no variable of NCCL's, and ranks do not get it from there; -x FOO=VALUE sends it"}},
 		{"foreign-host", []Found{found("host: FOO=1")}, undecided,
 			[]string{"info [0]: /host:1: FOO is no variable of NCCL's, which sets it for what reads it later in the same process"}},
+		{"like-nccl", []Found{found("host: nccl_debug=WARN NCLL_ALGO=Ring"), found("user: nccl_debug=WARN")}, undecided, []string{
+			"warn [0]: /host:1: nccl_debug: NCCL has no such variable, and says nothing about that; write NCCL_DEBUG",
+			"warn [0]: /host:2: NCLL_ALGO: NCCL has no such variable, and says nothing about that; write NCCL_ALGO",
+			"warn [1]: /user:1: nccl_debug: NCCL has no such variable, and says nothing about that; write NCCL_DEBUG"}},
 		{"preload", []Found{found("host: LD_PRELOAD=1")}, undecided,
 			[]string{"warn [0]: /host:1: LD_PRELOAD is no variable of NCCL's, which sets it for what reads it later in the same process"}},
 		{"conf-file", []Found{found("host: NCCL_CONF_FILE=/x")}, undecided, []string{"warn [0]: /host:1: NCCL_CONF_FILE is without effect in a file"}},

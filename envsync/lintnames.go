@@ -110,15 +110,24 @@ func strangeName(rest string) (o otherName, strange bool) {
 
 // likeNCCL is about names that NCCL's may be meant by.
 func (l *linter) likeNCCL(v Var, bare string) {
+	if name := meantByName(bare); name != "" {
+		l.warn(v, "write "+name, "%s", misspelt)
+	}
+}
+
+// meantByName is the variable of NCCL's that is meant by a name that does not begin as NCCL's
+// do; "" if none is.
+func meantByName(bare string) string {
 	for _, prefix := range []string{"NCCL_", "NCLL_", "NNCL_", "NCL_", "NCC_", "NCCLL_", "NCCL-"} {
 		if len(bare) < len(prefix) || !strings.EqualFold(bare[:len(prefix)], prefix) {
 			continue
 		}
 		if name := "NCCL_" + strings.ToUpper(bare[len(prefix):]); isVariable(name) {
-			l.warn(v, "write "+name, "%s", misspelt)
+			return name
 		}
-		return
+		return ""
 	}
+	return ""
 }
 
 func isVariable(name string) bool { _, ok := Lookup(name); return ok }

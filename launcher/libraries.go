@@ -63,7 +63,7 @@ func (l *libraries) line(name string) libraryLine {
 	text := map[string]string{}
 	for _, h := range l.hosts {
 		i := slices.IndexFunc(h.found, func(lib wire.Library) bool { return lib.Name == name })
-		if i < 0 {
+		if i < 0 || len(h.found[i].Path) == 0 {
 			without = append(without, h.name)
 			continue
 		}
@@ -82,6 +82,9 @@ func (l *libraries) line(name string) libraryLine {
 	var parts []string
 	for _, key := range order {
 		parts = append(parts, text[key]+" on "+hostfile.Fold(groups[key]))
+	}
+	if order == nil {
+		return libraryLine{true, fmt.Sprintf("%s: none on %s; NCCL goes on without it, unless the program brings it along", quoteArg(name), hostfile.Fold(without))}
 	}
 	profiler := strings.Contains(name, "-profiler")
 	line := libraryLine{odd: len(order) > 1 && !profiler}

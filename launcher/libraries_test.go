@@ -25,6 +25,8 @@ func TestLibraries(t *testing.T) {
 		{"nccl-on-one", "libnccl.so.2:2.19:a,", []string{"info libnccl.so.2: version 2.19 (/libnccl.so.2) on n1, none on n2"}},
 		{"plugin-on-one", ",libnccl-net.so::a", []string{"warn libnccl-net.so: build a (/libnccl-net.so) on n2, none on n1"}},
 		{"profiler-on-one", ",libnccl-profiler.so::a", []string{"info libnccl-profiler.so: build a (/libnccl-profiler.so) on n2, none on n1"}},
+		{"asked-for", "libnccl-net-foo.so:,libnccl-net-foo.so:", []string{"warn libnccl-net-foo.so: none on n[1-2]; NCCL goes on without it, unless the program brings it along"}},
+		{"asked-for-on-one", "libnccl-net-foo.so::a,libnccl-net-foo.so:", []string{"warn libnccl-net-foo.so: build a (/libnccl-net-foo.so) on n1, none on n2"}},
 		{"not-looked-at", "libnccl-net.so::a,?", []string{"info libnccl-net.so: build a (/libnccl-net.so) on n1"}},
 	}
 	for _, tt := range tests {
@@ -34,6 +36,8 @@ func TestLibraries(t *testing.T) {
 				p := &wire.Prepared{Unlooked: host == "?"}
 				if f := strings.Split(host, ":"); len(f) == 3 {
 					p.Libraries = []wire.Library{{Name: f[0], Path: wire.Bytes("/" + f[0]), Version: f[1], Build: f[2]}}
+				} else if len(f) == 2 {
+					p.Libraries = []wire.Library{{Name: f[0]}}
 				}
 				l.take(i, fmt.Sprint("n", i+1), p)
 			}

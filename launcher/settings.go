@@ -170,7 +170,7 @@ func (r *run) reconcile(layout Layout) error {
 		name := r.hosts[h].spec.Name
 		r.env.hosts[name] = slices.Concat(own.Hosts[i], r.env.hosts[name])
 	}
-	r.lintFound(typed, own)
+	r.lintFound(typed)
 	return nil
 }
 
@@ -186,24 +186,14 @@ func (r *run) remark(n envsync.Note) {
 // maxFindings bounds the warnings of what hosts have.
 const maxFindings = 8
 
-// lintFound judges what the ranks get because hosts have it; typed are the findings without
-// that. What only some hosts have is nothing to end a job by: NCCL there reads the same
-// without gorun.
-func (r *run) lintFound(typed []envsync.Finding, own envsync.Own) {
+// lintFound judges what the ranks get because hosts have it, as if it were typed; typed are
+// the findings without that.
+func (r *run) lintFound(typed []envsync.Finding) {
 	known := map[string]bool{}
 	for _, f := range typed {
 		known[f.String()] = true
 	}
-	scoped := map[envsync.Var]bool{}
-	for _, vars := range own.Hosts {
-		for _, v := range vars {
-			scoped[v] = true
-		}
-	}
 	found := slices.DeleteFunc(r.job.lint(r.env), func(f envsync.Finding) bool { return known[f.String()] })
-	for i, f := range found {
-		found[i].Wrong = f.Wrong && !scoped[f.Var]
-	}
 	notes, err := envsync.Judge(found, r.job.Rigor)
 	for i, n := range notes {
 		if i >= maxFindings {

@@ -153,8 +153,8 @@ func TestSettingsAreLinted(t *testing.T) {
 		end   []string // what the job ends by
 		warn  []string
 	}{
-		{"usual", envsync.Usual, "", []string{buffer}, []string{class, line}},
-		{"decided", envsync.Usual, "NCCL_BUFFSIZE=4194304", nil, []string{class, line, prefix}},
+		{"usual", envsync.Usual, "", []string{buffer, class}, []string{line}},
+		{"decided", envsync.Usual, "NCCL_BUFFSIZE=4194304 NCCL_IB_TC=8", nil, []string{line, prefix}},
 		{"lax", envsync.Lax, "", nil, []string{buffer, class, line, prefix}},
 		{"strict", envsync.Strict, "NCCL_BUFFSIZE=4194304", []string{class, line, prefix}, nil},
 	}
@@ -163,7 +163,7 @@ func TestSettingsAreLinted(t *testing.T) {
 			w := newWorld(t, "odd-settings", 1, 1)
 			w.job.Rigor = tt.rigor
 			if tt.set != "" {
-				w.job.Env = envsync.Policy{Set: []envsync.Setting{{Flag: "-x", Text: tt.set}}}
+				w.job.Env = envsync.Policy{Set: set(strings.Fields(tt.set)...)}
 			}
 			_, err := w.run()
 			e, _ := errors.AsType[*FoundError](err)

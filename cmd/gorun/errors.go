@@ -100,7 +100,7 @@ func fullReport(err error, o options) report {
 		return foundReport(e, o)
 	}
 	if e, ok := errors.AsType[*launcher.LibrariesError](err); ok {
-		r.linef("NCCL's libraries differ between hosts, and --env-strict is given; nothing was started")
+		r.linef("NCCL's libraries differ between hosts or are missing, and --env-strict is given; nothing was started")
 		for _, l := range e.Lines {
 			r.linef("  %s", shorten(l))
 		}
@@ -173,8 +173,11 @@ func lintReport(e *envsync.LintError, o options) report {
 			r.hintf("%s: %s", strings.TrimSuffix(envsync.Show(envsync.Var{Name: f.Var.Name}), "="), f.Hint)
 		}
 	}
-	if !o.envStrict {
+	switch {
+	case !o.envStrict:
 		r.hintf("with --env-lax gorun only warns")
+	case !slices.ContainsFunc(e.Findings, func(f envsync.Finding) bool { return f.Wrong }):
+		r.hintf("without --env-strict gorun only warns")
 	}
 	return r
 }
@@ -193,7 +196,7 @@ func foundReport(e *launcher.FoundError, o options) report {
 	if o.envStrict {
 		r.hintf("without --env-strict gorun warns of most of them")
 	} else {
-		r.hintf("-x NAME=VALUE decides for all hosts; with --env-lax gorun only warns")
+		r.hintf("-x NAME=VALUE decides for all hosts, a [[host]] of a configuration for some; with --env-lax gorun only warns")
 	}
 	return r
 }

@@ -161,18 +161,22 @@ func findBuildID(notes []byte) string {
 
 // libraries returns the libraries that decide how NCCL behaves on this host, of those that
 // ranks with that environment and working directory would find: NCCL itself, and its
-// plugins, which it loads when they are there. What a program brings along for itself, by
+// plugins, which it loads when they are there; one that the environment names and that is
+// not there has no path. What a program brings along for itself, by
 // a run path, is not among them. It takes as long as the file systems do.
 func libraries(env []string, dir string) (out []wire.Library) {
 	value, _ := lookup(env, "LD_LIBRARY_PATH")
 	finder := libraryFinder{dir: dir, path: value}
 	for _, names := range append([][]string{{"libnccl.so.2"}}, pluginNames(env)...) {
+		l := wire.Library{}
 		for _, name := range names {
-			if l := libraryIdentity(finder.find(name)); len(l.Path) > 0 {
-				l.Name = names[len(names)-1]
-				out = append(out, l)
+			if l = libraryIdentity(finder.find(name)); len(l.Path) > 0 {
 				break
 			}
+		}
+		l.Name = names[len(names)-1]
+		if asked := len(names) > 1 || strings.Contains(l.Name, "/"); asked || len(l.Path) > 0 {
+			out = append(out, l)
 		}
 	}
 	return out

@@ -182,12 +182,12 @@ func TestLibraries(t *testing.T) {
 	os.MkdirAll(dir+"/b", 0o700)
 	os.WriteFile(dir+"/b/libnccl.so.2", nil, 0o600)
 	os.WriteFile(dir+"/b/libnccl-net-aws.so", nil, 0o600)
-	env := []string{"LD_LIBRARY_PATH=" + dir + "/a:b", "NCCL_NET_PLUGIN=aws"}
+	env := []string{"LD_LIBRARY_PATH=" + dir + "/a:b", "NCCL_NET_PLUGIN=aws", "NCCL_TUNER_PLUGIN=gone"}
 	var got []string
 	for _, l := range libraries(env, dir) {
 		got = append(got, l.Name+"="+strings.TrimPrefix(string(l.Path), dir))
 	}
-	if want := "[libnccl.so.2=/b/libnccl.so.2 libnccl-net-aws.so=/b/libnccl-net-aws.so]"; fmt.Sprint(got) != want {
+	if want := "[libnccl.so.2=/b/libnccl.so.2 libnccl-net-aws.so=/b/libnccl-net-aws.so libnccl-tuner-gone.so=]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v; want %s", got, want)
 	}
 }

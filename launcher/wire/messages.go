@@ -202,8 +202,8 @@ type Prepared struct {
 
 // Library is a library that a program loads, or would.
 type Library struct {
-	Name    string `json:"name"` // by which it is asked for
-	Path    Bytes  `json:"path"`
+	Name    string `json:"name"`              // by which it is asked for
+	Path    Bytes  `json:"path"`              // "": it is asked for, and not there
 	Version string `json:"version,omitempty"` // "": not known
 	Build   string `json:"build"`             // of two equal ones the content is
 }
