@@ -82,7 +82,10 @@ func (l *linter) warn(v Var, hint, format string, args ...any) {
 // variable looks at v alone.
 func (l *linter) variable(v Var) {
 	def, known := Lookup(v.Name)
-	switch {
+	switch other := otherInValue(v.Value); {
+	case other != "":
+		l.found = append(l.found, Finding{v, known && ClassOf(v.Name) != ClassDebug, other + " is part of the value", "set each variable by itself, as with one -x for each"})
+		return
 	case !known:
 		l.torch(v)
 		l.name(v)
@@ -107,6 +110,21 @@ func (l *linter) variable(v Var) {
 	case Text:
 		l.text(v)
 	}
+}
+
+// otherInValue is the name of a variable that stands with its value behind a comma, as in
+// INFO,NCCL_IB_DISABLE=1; "" if there is none, or if all of the value is such a list.
+func otherInValue(value string) string {
+	first, rest, _ := strings.Cut(value, ",")
+	if strings.Contains(first, "=") {
+		return ""
+	}
+	for part := range strings.SplitSeq(rest, ",") {
+		if name, _, ok := strings.Cut(part, "="); ok && validName(name) && (isVariable(name) || hasPrefix(name, DefaultForward()...)) {
+			return name
+		}
+	}
+	return ""
 }
 
 // marks finds quotes, blanks and carriage returns around a value: nothing takes them

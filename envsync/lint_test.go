@@ -48,6 +48,17 @@ func checkLint(t *testing.T, tests [][]string) {
 	}
 }
 
+// A value that ends in others' names and values is not what is meant.
+func TestLintSeveralInOne(t *testing.T) {
+	checkLint(t, [][]string{
+		{"NCCL_DEBUG=INFO,NCCL_IB_DISABLE=1", "warn", "NCCL_IB_DISABLE is part of the value", " / set each variable by itself"},
+		{"NCCL_IB_DISABLE=1,NCCL_DEBUG=INFO", "wrong", "NCCL_DEBUG is part of the value"},
+		{"NCCL_ALGO=Ring,Tree,NCCL_PROTO=LL", "wrong", "NCCL_PROTO is part of the value"},
+		{"FOO=1,NCCL_DEBUG=INFO", "warn", "NCCL_DEBUG is part of the value"},
+		{"APPTAINERENV_LIST=A=1,NCCL_DEBUG=INFO"}, {"FOO=a,b=c"}, {"FOO=,"}, {"FOO=1,NCCL_DEBUG"}, {"FOO=run NCCL_DEBUG=INFO"},
+	})
+}
+
 func TestLintNumbers(t *testing.T) {
 	const opposite = "the opposite of what is meant"
 	checkLint(t, [][]string{

@@ -168,6 +168,12 @@ func TestDifferenceText(t *testing.T) {
 	if got, want := d.Headline(), "NCCL_ALGO differs between ranks: not set in rank 3 on b, Ring in ranks 0-2 on a, b, and 1 other value"; got != want {
 		t.Errorf("got %q; want %q", got, want)
 	}
+	path := EnvDifference{Name: "LD_LIBRARY_PATH", Values: []EnvValue{
+		{Value: "/x", Set: true, Ranks: []int{1}, Hosts: []string{"a"}}, {Planned: true, Ranks: []int{0}, Hosts: []string{"a"}},
+	}}
+	if got, want := path.Lines(), []string{"rank 1 on a: LD_LIBRARY_PATH=/x", "rank 0 on a: LD_LIBRARY_PATH as the host has it"}; !slices.Equal(got, want) {
+		t.Errorf("got %q; want %q", got, want)
+	}
 	want := []string{"rank 3 on b: NCCL_ALGO not set", `rank 4 on b: NCCL_ALGO="\x1bTree"`, "ranks 0-2 on a, b: NCCL_ALGO=Ring (as gorun gave it)"}
 	if got := d.Lines(); !slices.Equal(got, want) {
 		t.Errorf("got %q; want %q", got, want)

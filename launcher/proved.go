@@ -140,7 +140,7 @@ func (d EnvDifference) Lines() []string {
 			break
 		}
 		line := fmt.Sprintf("%s: %s", v.who(), d.line(v))
-		if v.Planned {
+		if v.Planned && !v.untouched(d.Name) {
 			line += " (as gorun gave it)"
 		}
 		out = append(out, line)
@@ -158,13 +158,18 @@ func (d EnvDifference) line(v EnvValue) string {
 // text is the value for people.
 func (v EnvValue) text(name string) string {
 	switch {
-	case v.Planned && !v.Set && !strings.HasPrefix(name, "NCCL_"):
-		return "as it was" // of the host's own environment
+	case v.untouched(name):
+		return "as the host has it"
 	case !v.Set:
 		return "not set"
 	}
 	_, text, _ := strings.Cut(envsync.Show(envsync.Var{Name: name, Value: v.Value}), "=")
 	return text
+}
+
+// untouched reports whether it is what the host's own environment has, or has not.
+func (v EnvValue) untouched(name string) bool {
+	return v.Planned && !v.Set && !strings.HasPrefix(name, "NCCL_")
 }
 
 // who names the ranks that have the value, and their hosts.

@@ -35,7 +35,11 @@ func (r *configReader) entry(e entry) error {
 	case i >= 0 && e.value != nil:
 		return r.flag(r.flags[i], e)
 	case i >= 0:
-		return e.at.errorf("%s is a table here, and takes one value", e.key())
+		err := e.at.errorf("%s is a table here, and takes one value", e.key())
+		if e.key() == "hosts" {
+			err.hints = []string{"did you mean [[host]]?"}
+		}
+		return err
 	case e.value == nil && e.array == 0 && slices.ContainsFunc(r.flags, func(f flag) bool { return strings.HasPrefix(f.key, e.key()+".") }):
 		return nil // a section
 	}
@@ -119,7 +123,11 @@ func (r *configReader) variable(e entry) error {
 // variable is the variable that an entry sets; its name is the last word of the key.
 func (e entry) variable() (envsync.Var, error) {
 	value, err := e.text()
-	if err != nil {
+	if err, ok := errors.AsType[*usageError](err); ok {
+		if b, ok := e.value.(bool); ok {
+			digit := map[bool]int{true: 1}[b]
+			err.hints = []string{fmt.Sprintf(`write %d; or "%v", where a program wants that word`, digit, b)}
+		}
 		return envsync.Var{}, err
 	}
 	v := envsync.Var{Name: e.path[len(e.path)-1], Value: value, Origin: e.at.String()}

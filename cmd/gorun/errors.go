@@ -394,6 +394,8 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 		r.hintf("gorun --help lists the flags")
 	case o.script(e) != "":
 		r.hintf("%s", o.script(e))
+	case missing && o.valueAsProgram(e) != "":
+		r.hintf("%s", o.valueAsProgram(e))
 	case missing && o.onlyHere(e) != "":
 		r.hintf("%s is on this machine; --bcast brings it to the hosts", shellQuote(envsync.Conceal(o.onlyHere(e))))
 	case missing && o.nearby(e) != "":
@@ -420,6 +422,20 @@ func (o *options) onlyHere(e *launcher.PrepareError) string {
 		}
 		if err == nil && !o.bcast && slices.ContainsFunc(e.Failures, missing) {
 			return path
+		}
+	}
+	return ""
+}
+
+// valueAsProgram is the hint about -x NAME VALUE, if VALUE is a program that is missing, or "".
+func (o *options) valueAsProgram(e *launcher.PrepareError) string {
+	for _, p := range o.programs() {
+		name := p.program[0]
+		missing := func(f launcher.PrepareFailure) bool {
+			return f.Code == 127 && strings.Contains(f.Text, strconv.Quote(name))
+		}
+		if u := p.lastName; u.value != "" && !strings.ContainsAny(u.value, "=*?[") && slices.ContainsFunc(e.Failures, missing) {
+			return fmt.Sprintf("if %s is the value of %s: %s %s", shellQuote(envsync.Conceal(name)), u.value, u.typed, shellQuote(envsync.Conceal(u.value+"="+name)))
 		}
 	}
 	return ""

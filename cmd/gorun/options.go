@@ -79,6 +79,7 @@ type options struct {
 	showEnv    bool
 	config     config
 	said       map[string][]use // by the name of the flag: what counts for it
+	lastName   use              // the -x right before the program, if any
 
 	appFile string // the programs are in it
 	program []string
@@ -148,6 +149,9 @@ func (o *options) read(args []string) (commandLine, error) {
 		return line, err
 	}
 	o.program, o.marked = line.program, line.marked
+	if n := len(line.uses); n > 0 && line.uses[n-1].name == "x" && !line.marked {
+		o.lastName = line.uses[n-1]
+	}
 	return line, o.take(winning(append(slices.Clone(o.config.layers), line.uses)...))
 }
 
