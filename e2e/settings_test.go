@@ -130,11 +130,12 @@ func TestHostSettingsAreLinted(t *testing.T) {
 	t.Parallel()
 	nodes := hosts(t, 2)
 	for _, n := range nodes {
-		ownEtc(t, n, map[string]string{"nccl.conf": "NCCL_IB_DISABLE=yes\nNCCL_SOCKET_IFNAM=eth0\n"})
+		ownEtc(t, n, map[string]string{"nccl.conf": "NCCL_IB_DISABLE=yes\nNCCL_SOCKET_IFNAM=eth0\nNCCL_HOSTID=same\n"})
 	}
 	list := strings.Join(nodes, ",")
 	e := gorun(t, sh([]string{"-H", list}, "echo started"))
-	e.want(t, 125, "NCCL_IB_DISABLE=yes (/etc/nccl.conf:1 of ", "it takes a number; ", "warning: NCCL_SOCKET_IFNAM=eth0 (/etc/nccl.conf:2 of ", "did you mean NCCL_SOCKET_IFNAME?")
+	e.want(t, 125, "NCCL_IB_DISABLE=yes (/etc/nccl.conf:1 of ", "it takes a number; ", "warning: NCCL_SOCKET_IFNAM=eth0 (/etc/nccl.conf:2 of ", "did you mean NCCL_SOCKET_IFNAME?",
+		"warning: NCCL_HOSTID=same (/etc/nccl.conf:3 of ", "all hosts get the same")
 	if e.stdout != "" {
 		t.Errorf("stdout %q; want nothing started", e.stdout)
 	}
