@@ -57,7 +57,7 @@ func TestOddWordsOfPrograms(t *testing.T) {
 }
 
 func TestOtherLaunchers(t *testing.T) {
-	const place, twoHosts = " stands where the program belongs: gorun takes its place", "FILE names the 2 hosts"
+	const place, twoHosts = " stands where the program belongs: gorun takes its place", "FILE names the hosts, 2 of them, one a line"
 	tests := map[string]struct{ line, msg, hint string }{
 		"mpirun":       {"mpirun -np 4 ./app", `"mpirun"` + place, "leave it out: gorun -np 4 ./app"},
 		"mpirun-path":  {"/usr/bin/mpirun --mca btl ^openib ./app", `"mpirun"` + place, "gorun --mca btl '^openib' ./app"},
@@ -67,11 +67,19 @@ func TestOtherLaunchers(t *testing.T) {
 		"horovodrun":   {"horovodrun -np 4 -H a:4 python3 t.py", `"horovodrun"` + place, "gorun -np 4 -H a:4 python3 t.py"},
 		"secret":       {"mpirun -x API_KEY=hunter2 ./app", `"mpirun"` + place, "gorun -x 'API_KEY=<hidden>' ./app"},
 		"torchrun":     {"torchrun --nproc_per_node=8 t.py --lr 0.1", `"torchrun"` + place, "the whole line: gorun -np 8 python3 t.py --lr 0.1"},
-		"torchrun-two": {"torchrun --nproc_per_node 8 --nnodes 2 --node_rank 0 --master_addr h --master_port 1 t.py", `"torchrun"` + place, "the whole line: gorun -hostfile FILE -ppn 8 python3 t.py\n" + twoHosts},
+		"torchrun-two": {"torchrun --nproc_per_node 8 --nnodes 2 --node_rank 0 --master_addr h --master_port 1 t.py", `"torchrun"` + place, "the whole line: gorun -ppn 8 -hostfile FILE python3 t.py\n" + twoHosts},
 		"torch-launch": {"python -m torch.distributed.launch --use_env --nproc_per_node=4 t.py", `"torch.distributed.launch"` + place, "the whole line: gorun -np 4 python3 t.py"},
 		"deepspeed":    {"deepspeed --hostfile=h --num_gpus 8 t.py --deepspeed c.json", `"deepspeed"` + place, "the whole line: gorun -ppn 8 --hostfile h python3 t.py --deepspeed c.json"},
-		"flags-only":   {"--nproc-per-node=8 --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=h:1 --max-restarts=3 -m pkg.train --x", "unknown flag --nproc-per-node", "the whole line: gorun -hostfile FILE -ppn 8 python3 -m pkg.train --x\n" + twoHosts},
-		"elastic":      {"--nnodes=1:4 --nproc-per-node=gpu --log-dir logs t.py", "unknown flag --nnodes", "the whole line: gorun -hostfile FILE --output-dir logs python3 t.py\nFILE names the 1:4 hosts"},
+		"flags-only":   {"--nproc-per-node=8 --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=h:1 --max-restarts=3 -m pkg.train --x", "unknown flag --nproc-per-node", "the whole line: gorun -ppn 8 -hostfile FILE python3 -m pkg.train --x\n" + twoHosts},
+		"elastic":      {"--nnodes=1:4 --nproc-per-node=gpu --log-dir logs t.py", "unknown flag --nnodes", "the whole line: gorun -hostfile FILE --output-dir logs python3 t.py\n-ppn N is the number of ranks on each host, for --nproc-per-node gpu\nFILE names the hosts, 1 to 4 of them"},
+		"file-and-two": {"-hostfile h --nnodes=2 --nproc_per_node=2 t.py", "unknown flag --nnodes", "the whole line: gorun -np 4 -ppn 2 -hostfile h python3 t.py\nthe hosts are"},
+		"file-no-ppn":  {"-hostfile h --num_nodes=2 hostname", "unknown flag --num_nodes", "the whole line: gorun -hostfile h hostname\nall hosts of h are used; -H host1,host2 selects from them, for --num_nodes 2\n"},
+		"file-elastic": {"--hostfile h --nnodes=1:2 --nproc_per_node 2 t.py", "unknown flag --nnodes", "the whole line: gorun -ppn 2 --hostfile h python3 t.py\nall hosts of h are used"},
+		"file-many":    {"--hostfile h --nnodes=99999 --nproc_per_node 99999 t.py", "unknown flag --nnodes", "the whole line: gorun -ppn 99999 --hostfile h python3 t.py\nall hosts of h are used"},
+		"num-nodes":    {"--hostfile=h --num_nodes 2 --num_gpus 2 t.py --x", "unknown flag --num_nodes", "the whole line: gorun -np 4 -ppn 2 --hostfile h python3 t.py --x\nthe hosts are"},
+		"one-node":     {"deepspeed --hostfile h --num_nodes 1 --num_gpus 2 t.py", `"deepspeed"` + place, "the whole line: gorun -np 2 -ppn 2 --hostfile h python3 t.py\nif it is"},
+		"without":      {"deepspeed --hostfile h --exclude a@b --num_gpus 2 t.py", `"deepspeed"` + place, "the whole line: gorun -ppn 2 --hostfile h --exclude a,b python3 t.py\nif it is"},
+		"log-dir":      {"--standalone --nproc-per-node=2 --log-dir logs t.py", "unknown flag --standalone", "the whole line: gorun -np 2 --output-dir logs python3 t.py"},
 		"no-python":    {"--standalone --nproc-per-node=2 --no-python ./train", "unknown flag --standalone", "the whole line: gorun -np 2 ./train"},
 		"odd-flag":     {"--nproc-per-node=2 --frob 3 t.py", "unknown flag --nproc-per-node", "-ppn N"},
 		"no-script":    {"--nproc-per-node=2", "unknown flag --nproc-per-node", "-ppn N"},
@@ -80,7 +88,7 @@ func TestOtherLaunchers(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) { wantSlip(t, strings.Fields(tt.line), tt.msg, tt.hint) })
 	}
-	for _, line := range []string{"--nproc-per-node=2 --frob 3 t.py", "--nproc-per-node=2", "-m pkg.train", "--standalone --nproc-per-node"} {
+	for _, line := range []string{"--nproc-per-node=2 --frob 3 t.py", "--nproc-per-node=2", "-m pkg.train", "--standalone --nproc-per-node", "--num_gpus 2 --hostfile h --exclude a:0 t.py"} {
 		if hints, ok := torchLine(strings.Fields(line)); ok {
 			t.Errorf("%s: got %q; want no line", line, hints)
 		}

@@ -10,7 +10,8 @@ import (
 
 // torchJob is what a line for torchrun or DeepSpeed says.
 type torchJob struct {
-	perHost, hosts string // as typed; "": not said
+	perHost, hosts arg      // the flags that say them; without a value: not said
+	hostfile       []string // the flag and its value
 	flags          []string
 	module, bare   bool // -m, --no-python
 	program        []string
@@ -31,6 +32,9 @@ func torchLine(args []string) (hints []string, ok bool) {
 		}
 		if takes == 1 && !a.valued {
 			a.value, args = args[0], args[1:]
+		}
+		if a.word == "exclude" && strings.Contains(a.value, ":") { // some GPUs of a host
+			return nil, false
 		}
 		known = known || theirs
 		j.take(a)
@@ -53,7 +57,7 @@ func torchFlag(a arg) (takes int, theirs bool) {
 		return 0, true
 	case "m", "module", "no-python":
 		return 0, false
-	case "log-dir", "hostfile", "exclude":
+	case "log-dir", "hostfile", "machinefile", "exclude":
 		return 1, false
 	}
 	return -1, false
@@ -63,37 +67,55 @@ func torchFlag(a arg) (takes int, theirs bool) {
 func (j *torchJob) take(a arg) {
 	switch strings.ReplaceAll(a.word, "_", "-") {
 	case "nproc-per-node", "num-gpus":
-		j.perHost = a.value
+		j.perHost = a
 	case "nnodes", "num-nodes":
-		j.hosts = a.value
+		j.hosts = a
 	case "m", "module":
 		j.module = true
 	case "no-python":
 		j.bare = true
 	case "log-dir":
 		j.flags = append(j.flags, "--output-dir", a.value)
-	case "hostfile", "exclude":
-		j.flags = append(j.flags, a.typed, a.value)
+	case "hostfile", "machinefile":
+		j.hostfile = []string{a.typed, a.value}
+	case "exclude": // which DeepSpeed reads with @ between hosts
+		j.flags = append(j.flags, a.typed, strings.ReplaceAll(a.value, "@", ","))
 	}
 }
 
 // hints are the line for gorun and what is to be known about it.
 func (j *torchJob) hints() []string {
-	line, more := []string{"gorun"}, []string(nil)
-	several := j.hosts != "" && j.hosts != "1"
-	if several && !slices.Contains(j.flags, "--hostfile") {
-		line = append(line, "-hostfile", "FILE")
-		more = append(more, fmt.Sprintf("FILE names the %s hosts, one a line; the line is typed once, on any machine", j.hosts))
+	where, more := j.where()
+	line := slices.Concat([]string{"gorun"}, where, j.flags, j.python())
+	return append([]string{"the whole line: " + typed(line...)}, more...)
+}
+
+// where is how gorun is told the hosts and the ranks on them, and what is to be known
+// about that.
+func (j *torchJob) where() (flags, notes []string) {
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	perHost, _ := ranks(j.perHost.value) // 0: not said
+	hosts, _ := ranks(j.hosts.value)
+	total, err := ranks(fmt.Sprint(hosts * perHost))
+	if perHost == 0 && j.perHost.value != "" {
+		note("-ppn N is the number of ranks on each host, for %s", typed(j.perHost.typed, j.perHost.value))
 	}
-	count := "-np"
-	if several || len(j.flags) > 0 {
-		count = "-ppn"
+	switch {
+	case j.hostfile != nil && err == nil: // the first hosts of the file get them
+		return append([]string{"-np", fmt.Sprint(total), "-ppn", fmt.Sprint(perHost)}, j.hostfile...), notes
+	case j.hostfile != nil && j.hosts.value != "":
+		note("all hosts of %s are used; -H host1,host2 selects from them, for %s", typed(j.hostfile[1]), typed(j.hosts.typed, j.hosts.value))
+	case j.hostfile == nil && j.hosts.value != "" && hosts != 1:
+		j.hostfile = []string{"-hostfile", "FILE"}
+		note("FILE names the hosts, %s of them, one a line; the line is typed once, on any machine", strings.Replace(j.hosts.value, ":", " to ", 1))
 	}
-	if j.perHost != "" && strings.Trim(j.perHost, "0123456789") == "" {
-		line = append(line, count, j.perHost)
+	switch {
+	case perHost == 0:
+		return j.hostfile, notes
+	case j.hostfile == nil:
+		return []string{"-np", fmt.Sprint(perHost)}, notes
 	}
-	line = append(line, j.flags...)
-	return append([]string{"the whole line: " + typed(append(line, j.python()...)...)}, more...)
+	return append([]string{"-ppn", fmt.Sprint(perHost)}, j.hostfile...), notes
 }
 
 // torchHints adds to an unknown flag's error the whole line for gorun if args are
