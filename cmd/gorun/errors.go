@@ -388,14 +388,13 @@ func prepareReport(e *launcher.PrepareError, o options) report {
 		headline = "files cannot be brought to every host"
 	}
 	c.list(&r, headline, "nothing was started")
-	first := o.programs()[0].program[0]
 	switch {
-	case missing && first == "help":
-		r.hintf("gorun --help lists the flags")
 	case o.script(e) != "":
 		r.hintf("%s", o.script(e))
 	case missing && o.valueAsProgram(e) != "":
 		r.hintf("%s", o.valueAsProgram(e))
+	case o.slip(e) != "":
+		r.hintf("%s", o.slip(e))
 	case missing && o.onlyHere(e) != "":
 		r.hintf("%s is on this machine; --bcast brings it to the hosts", shellQuote(envsync.Conceal(o.onlyHere(e))))
 	case missing && o.nearby(e) != "":
@@ -445,13 +444,30 @@ func (o *options) valueAsProgram(e *launcher.PrepareError) string {
 func (o *options) script(e *launcher.PrepareError) string {
 	for _, p := range o.programs() {
 		name := p.program[0]
-		interpreter := map[string]string{".py": "python3", ".sh": "bash"}[filepath.Ext(name)]
-		unrunnable := func(f launcher.PrepareFailure) bool {
-			return strings.Contains(f.Text, strconv.Quote(name)) && (f.Code == 126 || f.Code == 127 && p.here(name) && unix.Access(filepath.Join(p.wdir, name), unix.X_OK) != nil)
+		for _, f := range e.Failures {
+			if !strings.Contains(f.Text, strconv.Quote(name)) {
+				continue
+			}
+			if hint := p.scriptHint(name, f); hint != "" {
+				return hint
+			}
 		}
-		if interpreter != "" && slices.ContainsFunc(e.Failures, unrunnable) {
-			return fmt.Sprintf("write %s; by itself it runs only with #!/usr/bin/env %s as its first line, after chmod +x", typed(append([]string{interpreter}, p.program...)...), interpreter)
-		}
+	}
+	return ""
+}
+
+// scriptHint says why a host may have failed to run the script of that name, which is o's
+// program.
+func (o *options) scriptHint(name string, f launcher.PrepareFailure) string {
+	interpreter := map[string]string{".py": "python3", ".sh": "bash"}[filepath.Ext(name)]
+	unrunnable := f.Code == 126 || f.Code == 127 && o.here(name) && unix.Access(filepath.Join(o.wdir, name), unix.X_OK) != nil
+	switch {
+	case strings.HasSuffix(f.Text, "(the line ends in CR LF)"): // another interpreter would stumble, too
+		return "Windows ends lines so; to change that: " + typed("sed", "-i", `s/\r$//`, name)
+	case strings.Contains(f.Text, "bad interpreter") && interpreter != "":
+		return fmt.Sprintf("the first line of the script names a program that is not there; with #!/usr/bin/env %s it is %s of the PATH", interpreter, interpreter)
+	case interpreter != "" && unrunnable:
+		return fmt.Sprintf("write %s; by itself it runs only with #!/usr/bin/env %s as its first line, after chmod +x", typed(append([]string{interpreter}, o.program...)...), interpreter)
 	}
 	return ""
 }
@@ -463,6 +479,11 @@ func (o *options) programHints(e *launcher.FileError) []string {
 	}
 	if o.here(e.Path) {
 		return []string{"did you mean ./" + e.Path + "?"}
+	}
+	for _, p := range o.programs() {
+		if hint := p.meant(); hint != "" && p.program[0] == e.Path {
+			return []string{hint}
+		}
 	}
 	return []string{"--bcast takes the program from this machine: from the PATH, or from the current directory if it has a slash"}
 }

@@ -423,9 +423,28 @@ func TestHintsForMissingPrograms(t *testing.T) {
 		{"gpu1", "both", "bin/both is on this machine; --bcast"},
 		{"gpu1", "nowhere", "programs are looked up in the PATH of the host"},
 		{"localhost", "found", "programs are looked up in the PATH of the host"},
+		{"gpu1", "help", "gorun --help lists the flags"},
+		{"gpu1", "version", "write gorun --version"},
+		{"gpu1", "cd", "-wdir DIR"},
+		{"gpu1", "source", "source is a command of the shell itself: bash -c 'source a && PROGRAM'"},
+		{"gpu1", "module", "bash -lc 'module a && PROGRAM'"},
+		{"gpu1", "python", "write python3 a"},
+		{"gpu1", "hostname; date", "sh -c 'hostname; date a'"},
+		{"gpu1", "uptime | wc -l", "sh -c 'uptime | wc -l a'"},
+		{"gpu1", "echo $HOSTNAME", "sh -c 'echo $HOSTNAME a'"},
+		{"gpu1", "app --token=hunter2 ; b", "sh -c 'app --token=<hidden>'"},
+		{"gpu1", "./hello --x", "write ./hello --x a"},
+		{"gpu1", "./hello --api-key hunter2", "write ./hello --api-key '<hidden>' a"},
+		{"gpu1", "~/hello", "not within quotes"},
+		{"gpu1", "gpu2", "-H gpu1,gpu2"},
+		{"gpu1", "gpu", "programs are looked up"},
+		{"gpu1", "2", "programs are looked up"},
 	}
 	for _, tt := range tests {
-		o := given(t, "-H", "gpu1", tt.program)
+		o := given(t, "-H", "gpu1", tt.program, "a")
+		if tt.program == "version" {
+			o = given(t, "-H", "gpu1", tt.program)
+		}
 		err := &launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: tt.host, Rank: -1, Code: 127, Text: fmt.Sprintf("program %q not found", tt.program)}}}
 		if hints := errorReport(err, o).hints; len(hints) != 1 || !strings.Contains(hints[0], tt.want) {
 			t.Errorf("%s on %s: got hints %q; want %q", tt.program, tt.host, hints, tt.want)
