@@ -28,10 +28,10 @@ func (e *HostsError) Error() string {
 // SlotsError: more ranks than slots.
 type SlotsError struct {
 	Need, Have int
-	App        int    // the program whose ranks do not fit any more
-	Program    string // its name; "" if there is but one
-	PerHost    int    // the ranks per host that were asked for; 0: none were
-	Hosts      []HostSlots
+	App        int         // the program whose ranks do not fit any more
+	Program    string      // its name; "" if there is but one
+	PerHost    int         // the ranks per host that were asked for; 0: none were
+	Hosts      []HostSlots // those that the program may use
 	Ways       Ways
 }
 

@@ -262,17 +262,15 @@ func (p *placer) number(i int, hosts, count []int) {
 	}
 }
 
-func (p *placer) slotsError(i, need int, hosts, limits []int) error {
-	limit := make([]int, len(p.offers))
-	for k, h := range hosts {
-		limit[h] = limits[k]
-	}
+// slotsError is why need ranks of program i find no room on its hosts, which may get no
+// more than these limits.
+func (p *placer) slotsError(i, need int, hosts, limit []int) error {
 	e := &SlotsError{Need: need, App: i, PerHost: p.job.PerHost}
 	if len(p.job.Apps) > 1 {
 		e.Program = p.job.Apps[i].Args[0]
 	}
-	for h, o := range p.offers {
-		offer := limit[h]
+	for k, h := range hosts {
+		o, offer := p.offers[h], limit[k]
 		if p.job.PerHost > 0 && p.job.PerHost <= offer {
 			offer = p.job.PerHost
 		}

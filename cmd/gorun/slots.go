@@ -51,6 +51,8 @@ func slotsHint(e *launcher.SlotsError, o options) string {
 	switch {
 	case e.Need > launcher.MaxRanks:
 		return fmt.Sprintf("a job has at most %d ranks", launcher.MaxRanks)
+	case len(e.Hosts) == 0:
+		return "--exclude leaves none of its hosts"
 	case !slices.ContainsFunc(e.Hosts, usable): // also with --oversubscribe
 		return "write slots=N for a host, or host:N in -H"
 	}
@@ -104,19 +106,33 @@ func (o *options) typedFlag(name string) string {
 	return uses[len(uses)-1].typed
 }
 
-// perHost is how many slots each host must have for all ranks.
-func perHost(e *launcher.SlotsError) int { return (e.Need + len(e.Hosts) - 1) / len(e.Hosts) }
+// perHost is how many slots each host must have for all ranks, beside those that programs
+// before have taken there.
+func perHost(e *launcher.SlotsError) int {
+	taken := 0
+	for _, h := range e.Hosts {
+		taken = max(taken, h.Taken)
+	}
+	return taken + (e.Need+len(e.Hosts)-1)/len(e.Hosts)
+}
 
-// countedHosts is the list of -H, if it says no numbers, with enough slots for all ranks,
-// or "" if it cannot be so.
+// countedHosts is the list of -H from which the hosts of e's program are, if it says no
+// numbers, with enough slots for all ranks, or "" if it cannot be so.
 func (o *options) countedHosts(e *launcher.SlotsError) string {
 	const most = 8
-	plain := o.hosts != "" && o.hostfile == "" && !strings.ContainsAny(o.hosts, ":[^") && e.Program == "" && e.PerHost == 0
-	if !plain || len(e.Hosts) > most || e.Need == 0 {
+	of := o.programs()[e.App].hosts
+	if o.appFile != "" && o.hosts != "" {
+		if of != "" { // it selects from the other
+			return ""
+		}
+		of = o.hosts
+	}
+	plain := of != "" && o.hostfile == "" && !strings.ContainsAny(of, ":[^") && e.PerHost == 0
+	if !plain || len(e.Hosts) > most || len(e.Hosts) == 0 || e.Need == 0 {
 		return ""
 	}
 	var items []string
-	for item := range strings.SplitSeq(o.hosts, ",") {
+	for item := range strings.SplitSeq(of, ",") {
 		if item += fmt.Sprintf(":%d", perHost(e)); !slices.Contains(items, item) {
 			items = append(items, item)
 		}

@@ -105,6 +105,45 @@ func TestSlotsHintOfAList(t *testing.T) {
 	}
 }
 
+// So does one for a program of several, whose own hosts alone are named.
+func TestSlotsHintOfProgramsLists(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("app", []byte("-np 1 x\n-np 3 y\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct{ args, hosts, want, follow string }{
+		"its-own":     {"-host a -n 1 x : -host b,c -n 3 y", "bc", "-H b:2,c:2", "-host a -n 1 x : -H b:2,c:2 -n 3 y"},
+		"the-first":   {"-host a -n 2 x : -host b -n 1 y", "a", "-H a:2", "-H a:2 -n 2 x : -host b -n 1 y"},
+		"shared":      {"-host a -n 1 x : -host a,b -n 2 y", "ab", "-H a:2,b:2", "-host a -n 1 x : -H a:2,b:2 -n 2 y"},
+		"all":         {"-host a,b -n 2 x : -n 1 y", "ab", "", ""},
+		"excluded":    {"--exclude b -host a -n 1 x : -host b -n 1 y", "", "--exclude leaves none of its hosts", ""},
+		"file":        {"-H a,b --app app", "ab", "-H a:3,b:3", "-H a:3,b:3 --app app"},
+		"file-halved": {"-H a,b:4 --app app --exclude b", "a", "", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			o, err := dryRun(t, strings.Fields(tt.args))
+			e, ok := errors.AsType[*launcher.SlotsError](err)
+			if !ok {
+				t.Fatalf("got %v; want a SlotsError", err)
+			}
+			hosts := ""
+			for _, h := range e.Hosts {
+				hosts += h.Name
+			}
+			hints := strings.Join(errorReport(err, o).hints, "\n")
+			if hosts != tt.hosts || !strings.HasSuffix(hints, tt.want) || tt.want == "" && strings.Contains(hints, "-H") {
+				t.Errorf("got hosts %q and hints %q; want %q and %q", hosts, hints, tt.hosts, tt.want)
+			}
+			if tt.follow != "" {
+				if _, err := dryRun(t, strings.Fields(tt.follow)); err != nil {
+					t.Errorf("%q: %v", tt.follow, err)
+				}
+			}
+		})
+	}
+}
+
 func writeHosts(t *testing.T, name string, slots ...int) {
 	t.Helper()
 	var text strings.Builder

@@ -97,7 +97,10 @@ func (j *torchJob) where() (flags, notes []string) {
 	perHost, _ := ranks(j.perHost.value) // 0: not said
 	hosts, _ := ranks(j.hosts.value)
 	total, err := ranks(fmt.Sprint(hosts * perHost))
-	if perHost == 0 && j.perHost.value != "" {
+	switch said := j.perHost.value; {
+	case said == "gpu" || said == "auto":
+		note("without -ppn a host gets a rank for each slot that the hostfile gives it or, if that says nothing, for each GPU")
+	case perHost == 0 && said != "":
 		note("-ppn N is the number of ranks on each host, for %s", typed(j.perHost.typed, j.perHost.value))
 	}
 	switch {
