@@ -105,7 +105,7 @@ func (j *torchJob) where() (flags, notes []string) {
 	}
 	switch {
 	case j.hostfile != nil && err == nil: // the first hosts of the file get them
-		return append([]string{"-np", fmt.Sprint(total), "-ppn", fmt.Sprint(perHost)}, j.hostfile...), notes
+		return append(j.hostfile, "-np", fmt.Sprint(total), "-ppn", fmt.Sprint(perHost)), notes
 	case j.hostfile != nil && j.hosts.value != "":
 		note("all hosts of %s are used; -H host1,host2 selects from them, for %s", typed(j.hostfile[1]), typed(j.hosts.typed, j.hosts.value))
 	case j.hostfile == nil && j.hosts.value != "" && hosts != 1:
@@ -118,7 +118,7 @@ func (j *torchJob) where() (flags, notes []string) {
 	case j.hostfile == nil:
 		return []string{"-np", fmt.Sprint(perHost)}, notes
 	}
-	return append([]string{"-ppn", fmt.Sprint(perHost)}, j.hostfile...), notes
+	return append(j.hostfile, "-ppn", fmt.Sprint(perHost)), notes
 }
 
 // torchHints adds to an unknown flag's error the whole line for gorun if args are
