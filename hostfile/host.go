@@ -36,6 +36,9 @@ func (e *entry) nameOnly() bool {
 // where host may have bracket ranges.
 func parseHost(word string) (entry, *mistake) {
 	e := entry{Host: Host{Slots: -1}}
+	if m := unlike(word); m != nil {
+		return e, m
+	}
 	s, off := word, 0
 	if i := strings.LastIndexByte(word, '@'); i >= 0 {
 		e.User, s, off = word[:i], word[i+1:], i+1
@@ -59,6 +62,23 @@ func parseHost(word string) (entry, *mistake) {
 		m = e.parseBareIPv6(s)
 	}
 	return e, m.shift(off)
+}
+
+// unlike tells what is written as other programs want a host.
+func unlike(word string) *mistake {
+	const port = "; for a port write port=2222 behind it, in a hostfile"
+	inside, _, _ := strings.Cut(strings.TrimPrefix(word[strings.LastIndexByte(word, '@')+1:], "["), "]")
+	switch _, rest, url := strings.Cut(word, "://"); {
+	case url:
+		rest, _, _ = strings.Cut(rest, "/")
+		if i := strings.LastIndexByte(rest, ':'); i >= 0 && digits(rest[i+1:]) {
+			rest = rest[:i]
+		}
+		return &mistake{0, word, "an address of the web's kind, not a host", "write " + rest + port}
+	case isIPv4(inside) && strings.Contains(word, "["):
+		return &mistake{0, word, "brackets stand around an IPv6 address, or a range of numbers", "write " + inside + port}
+	}
+	return nil
 }
 
 // parseReached reads KungFu's "IPv4:n:address"; colon is where the second colon is.
@@ -196,6 +216,9 @@ func (e *entry) parseCounted(s string, colon int) *mistake {
 		e.style = keyed
 		return nil
 	}
+	if text == "" && strings.EqualFold(name, "ssh") { // a comment begins with //
+		return &mistake{0, s, "an address of the web's kind, not a host", "write user@host for ssh://user@host; for a port write port=2222 behind it"}
+	}
 	if text == "" {
 		return &mistake{0, s, "no number after the colon", fmt.Sprintf("write %s:2 without blanks", name)}
 	}
@@ -253,6 +276,8 @@ func checkName(name string) *mistake {
 		return &mistake{0, name, "a name cannot start with -", ""}
 	case i >= 0 && name[i] == ',':
 		return &mistake{0, name, "a comma in a name", "write one host per line; a list with commas goes to -H"}
+	case i >= 0 && (name[i] == '{' || name[i] == '}'):
+		return &mistake{0, name, fmt.Sprintf("%q cannot be in a name", firstRune(name[i:])), "ranges stand in square brackets, as n[1-4,7]"}
 	case i >= 0:
 		return &mistake{0, name, fmt.Sprintf("%q cannot be in a name", firstRune(name[i:])), ""}
 	case strings.Trim(name, ".") == "":

@@ -119,7 +119,11 @@ func (l *lister) leaveOut(text string, at SyntaxError) *mistake {
 		text, sign = "^"+text, 1
 	}
 	if l.out && strings.ContainsAny(text, "@:") && !strings.Contains(text, "::") {
-		return &mistake{0, text[sign:], "not the name of a host", "hosts are left out whole; for some GPUs of a host set CUDA_VISIBLE_DEVICES"}
+		hint := "hosts stand there by their names alone, with commas between"
+		if strings.Contains(text, ":") {
+			hint = "hosts are left out whole; for some GPUs of a host set CUDA_VISIBLE_DEVICES"
+		}
+		return &mistake{0, text[sign:], "not the name of a host", hint}
 	}
 	x, m := parseExclusion(text)
 	if m != nil {

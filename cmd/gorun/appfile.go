@@ -23,14 +23,15 @@ type appLine struct {
 // readAppFile reads the programs of o's file; line is the command line, which must name
 // none.
 func (o *options) readAppFile(line commandLine) error {
+	typed := o.typedFlag("app")
 	switch {
 	case len(line.program) > 0:
-		return &usageError{fmt.Sprintf("--app %s and the program %q exclude each other", shellQuote(o.appFile), line.program[0]),
+		return &usageError{fmt.Sprintf("%s %s and the program %q exclude each other", typed, shellQuote(o.appFile), line.program[0]),
 			[]string{"the programs are those of the file, one a line"}}
 	case o.np > 0:
-		return &usageError{"-np and --app exclude each other", []string{"write -np in the file, before each program"}}
+		return &usageError{o.typedFlag("np") + " and " + typed + " exclude each other", []string{"write -np in the file, before each program"}}
 	}
-	lines, err := loadAppFile(o.appFile)
+	lines, err := loadAppFile(typed, o.appFile)
 	if err != nil {
 		return err
 	}
@@ -47,19 +48,19 @@ func (o *options) readAppFile(line commandLine) error {
 	return nil
 }
 
-// loadAppFile reads the file at path. Its errors are *usageError.
-func loadAppFile(path string) ([]appLine, error) {
+// loadAppFile reads the file at path, which the flag typed names. Its errors are *usageError.
+func loadAppFile(typed, path string) ([]appLine, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, &usageError{fmt.Sprintf("--app %s: %v", shellQuote(path), plainError(err)), nil}
+		return nil, &usageError{fmt.Sprintf("%s %s: %v", typed, shellQuote(path), plainError(err)), nil}
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxAppFile+1))
 	switch {
 	case err != nil:
-		return nil, &usageError{fmt.Sprintf("--app %s: %v", shellQuote(path), plainError(err)), nil}
+		return nil, &usageError{fmt.Sprintf("%s %s: %v", typed, shellQuote(path), plainError(err)), nil}
 	case len(text) > maxAppFile:
-		return nil, &usageError{fmt.Sprintf("--app %s: larger than %d MiB", shellQuote(path), maxAppFile>>20), nil}
+		return nil, &usageError{fmt.Sprintf("%s %s: larger than %d MiB", typed, shellQuote(path), maxAppFile>>20), nil}
 	}
 	return parseAppFile(path, text)
 }

@@ -98,6 +98,7 @@ func TestCompletion(t *testing.T) {
 		{"gorun clean --ti", ""},
 		{"gorun clean ", ""},
 		{"gorun store b", "barrier"},
+		{"gorun store c", "check-env"},
 	}
 	var lines []string
 	for _, tt := range tests {

@@ -162,7 +162,8 @@ func (o *options) whatFlags() group {
 		{
 			words: "--stdin", arg: "WHO", value: value(&o.stdin, stdinTarget), complete: "none all 0", key: "stdin",
 			text: `Which rank reads the standard input of gorun: the number of a rank, *none* or *all*.
-				The default is 0. The other ranks read /dev/null.`,
+				The default is 0. The other ranks read /dev/null. In a loop of a shell that reads a
+				list, *none* leaves the list to the loop.`,
 		},
 		{
 			words: "--bcast --preload-binary", value: yes(&o.bcast), key: "bcast",

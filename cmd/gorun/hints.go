@@ -51,6 +51,9 @@ func hostHint(f launcher.HostFailure, all []launcher.HostFailure) (kind, hint st
 	}
 	if e, ok := errors.AsType[*transport.AuthError](f.Err); ok {
 		hint := authHint(f, e)
+		if cmd, _, ok := strings.Cut(hint, ", as in: "); ok { // it names one host of all
+			return cmd, hint
+		}
 		return hint, hint
 	}
 	if e, ok := errors.AsType[*net.DNSError](f.Err); ok {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,8 +162,26 @@ func (o *options) take(uses []use) error {
 	o.said = map[string][]use{}
 	for _, u := range uses {
 		o.said[u.name] = append(o.said[u.name], u)
+		if err := homeless(u); err != nil {
+			return err
+		}
 		if err := fs.Set(u.name, u.value); err != nil {
 			return badValue(u, o.said[u.name][0], err)
+		}
+	}
+	return nil
+}
+
+// homeless is the error of a path that still begins with the ~ for which a shell was to
+// put the home directory; nil if u is none.
+func homeless(u use) error {
+	if u.value != "~" && !strings.HasPrefix(u.value, "~/") {
+		return nil
+	}
+	for _, f := range new(options).rows() {
+		if f.name() == u.name && (f.complete == aFile || f.complete == aDirectory) {
+			return &usageError{fmt.Sprintf("%s: %q: no shell has put the home directory for the ~", u.typed, u.value),
+				[]string{"a shell does so where a word begins with it: " + dashed(u.name) + " ~/...; elsewhere write the whole path"}}
 		}
 	}
 	return nil

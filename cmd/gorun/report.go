@@ -242,12 +242,12 @@ func signalName(n int) string {
 	return fmt.Sprintf("signal %d", n)
 }
 
-// ranksText is "rank 3" or "ranks 0, 2-5".
+// ranksText is "rank 3" or "ranks 0,2-5".
 func ranksText(ranks []int) string {
 	ranks = slices.Sorted(slices.Values(ranks))
 	noun := "ranks "
 	if len(ranks) == 1 {
 		noun = "rank "
 	}
-	return noun + strings.ReplaceAll(output.RankSet(ranks), ",", ", ")
+	return noun + output.RankSet(ranks)
 }

@@ -73,7 +73,7 @@ func TestResults(t *testing.T) {
 		},
 		"timeout": {
 			with(job(4), func(r *launcher.Result) { r.Timeout, r.Stopped, r.Killed = true, 4, []int{3, 0, 1} }),
-			124, []string{"timeout: the job has run for 1m0s; 4 ranks stopped", "ranks 0-1, 3 did not end by TERM within 5s and had to be killed"},
+			124, []string{"timeout: the job has run for 1m0s; 4 ranks stopped", "ranks 0-1,3 did not end by TERM within 5s and had to be killed"},
 		},
 		"interrupted-twice": {
 			with(job(2), func(r *launcher.Result) { r.Signal, r.Stopped, r.Killed, r.NoGrace = 2, 2, []int{0, 1}, true }),
@@ -352,11 +352,11 @@ func TestErrors(t *testing.T) {
 		},
 		"per-host": {
 			&launcher.SlotsError{Need: 8, Have: 6, PerHost: 4, Ways: launcher.Ways{Hosts: 2, PerHost: 8, Ranks: 6}, Hosts: []launcher.HostSlots{{Name: "a", Slots: 1, Origin: "-H"}}},
-			2, []string{"8 ranks do not fit with 4 on each host", "  a: 1 slot (-H)"}, "add 2 hosts, raise -ppn to 8, or lower -np to 6",
+			2, []string{"need 8 slots, hosts offer 6 with -ppn 4", "  a: 1 slot (-H)"}, "add 2 hosts, raise -ppn to 8, or lower -np to 6",
 		},
 		"per-host-slots": {
 			&launcher.SlotsError{Need: 4, Have: 2, PerHost: 4, Ways: launcher.Ways{PerHost: 2, Over: true}, Hosts: []launcher.HostSlots{{Name: "a", Slots: 2, Origin: "-H"}}},
-			2, []string{"4 ranks do not fit with 4 on each host", "  a: 2 slots (-H)"}, "lower -ppn to 2 or pass --oversubscribe",
+			2, []string{"need 4 slots, hosts offer 2 with -ppn 4", "  a: 2 slots (-H)"}, "lower -ppn to 2 or pass --oversubscribe",
 		},
 		"not-found": {
 			&launcher.PrepareError{Failures: []launcher.PrepareFailure{{Host: "b", Rank: 2, Code: 127, Text: "app: not found"}, {Host: "b", Rank: 3, Code: 127, Text: "app: not found"}}},

@@ -21,7 +21,8 @@ func slotsReport(e *launcher.SlotsError, o options) report {
 	case e.Need == 0:
 		r.linef("the hosts offer no slots")
 	case e.PerHost > 0:
-		r.linef("%s do not fit with %d on each host", plural(e.Need, "rank"), e.PerHost)
+		flag, value := o.perHostFlag(e.PerHost)
+		r.linef("need %s, hosts offer %d with %s %s", plural(e.Need, "slot"), e.Have, flag, value)
 	default:
 		r.linef("need %s, hosts offer %d", plural(e.Need, "slot"), e.Have)
 	}

@@ -30,7 +30,10 @@ func badValue(u, first use, err error) error {
 	}
 	if errors.Is(err, errContradiction) {
 		e := &usageError{first.text() + " and " + u.text() + " contradict each other", nil}
-		if first.typed == "-c" || u.typed == "-c" { // srun's is something else
+		switch {
+		case u.name == "host" || u.name == "exclude":
+			e.hints = []string{"write one list: " + u.typed + " " + shellQuote(first.value+","+u.value)}
+		case first.typed == "-c" || u.typed == "-c": // srun's is something else
 			e.hints = []string{"-c is the number of ranks, as -np; --cpus-per-rank N binds each to N cores"}
 		}
 		return e
