@@ -38,7 +38,7 @@ np = 16
 hostfile = "hosts"
 oversubscribe = true
 forward = ["MY_", "NCCL_"]
-preload = ["a", "/b"]
+preload = ["a", "/b", "~"]
 stdin = "all"
 [env]
 A = "x y"
@@ -65,7 +65,7 @@ tag = false
 	dir := filepath.Dir(conf.files[0].name)
 	want := defaultOptions()
 	want.np, want.hostfile, want.oversubscribe, want.stdin = 16, dir+"/hosts", true, -2
-	want.preload = []string{dir + "/a", "/b"}
+	want.preload = []string{dir + "/a", "/b", "/home/me"}
 	want.fanout, want.connectTimeout, want.acceptNew = 9, 1500*time.Millisecond, true
 	want.sshConfig = "none"
 	want.timeout, want.lostAfter, want.outputDir = 2*time.Hour, 10*time.Second, "/home/me/logs/%j"

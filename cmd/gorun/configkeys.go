@@ -248,7 +248,7 @@ func (f flag) seenFrom(dir, home, path string) string {
 		escape = func(s string) string { return strings.ReplaceAll(s, "%", "%%") }
 	}
 	switch {
-	case strings.HasPrefix(path, "~/"):
+	case path == "~" || strings.HasPrefix(path, "~/"):
 		return escape(home) + path[1:]
 	case path == "" || dir == "." || filepath.IsAbs(path), f.name() == "ssh-config" && path == "none":
 		return path

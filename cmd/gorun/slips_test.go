@@ -80,6 +80,7 @@ func TestOtherLaunchers(t *testing.T) {
 		"num-nodes":    {"--hostfile=h --num_nodes 2 --num_gpus 2 t.py --x", "unknown flag --num_nodes", "the whole line: gorun --hostfile h -np 4 -ppn 2 python3 t.py --x\nthe hosts are"},
 		"one-node":     {"deepspeed --hostfile h --num_nodes 1 --num_gpus 2 t.py", `"deepspeed"` + place, "the whole line: gorun --hostfile h -np 2 -ppn 2 python3 t.py\nif it is"},
 		"without":      {"deepspeed --hostfile h --exclude a@b --num_gpus 2 t.py", `"deepspeed"` + place, "the whole line: gorun --hostfile h -ppn 2 --exclude a,b python3 t.py\nif it is"},
+		"of-all":       {"deepspeed --exclude a --num_gpus 2 t.py", `"deepspeed"` + place, "the whole line: gorun -hostfile FILE -ppn 2 --exclude a python3 t.py\nFILE names the hosts, one a line\n"},
 		"log-dir":      {"--standalone --nproc-per-node=2 --log-dir logs t.py", "unknown flag --standalone", "the whole line: gorun -np 2 --output-dir logs python3 t.py"},
 		"no-python":    {"--standalone --nproc-per-node=2 --no-python ./train", "unknown flag --standalone", "the whole line: gorun -np 2 ./train"},
 		"odd-flag":     {"--nproc-per-node=2 --frob 3 t.py", "unknown flag --nproc-per-node", "-ppn N"},

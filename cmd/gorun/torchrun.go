@@ -13,6 +13,7 @@ type torchJob struct {
 	perHost, hosts arg      // the flags that say them; without a value: not said
 	hostfile       []string // the flag and its value
 	flags          []string
+	excludes       bool // one of flags does
 	module, bare   bool // -m, --no-python
 	program        []string
 }
@@ -79,7 +80,7 @@ func (j *torchJob) take(a arg) {
 	case "hostfile", "machinefile":
 		j.hostfile = []string{a.typed, a.value}
 	case "exclude": // which DeepSpeed reads with @ between hosts
-		j.flags = append(j.flags, a.typed, strings.ReplaceAll(a.value, "@", ","))
+		j.flags, j.excludes = append(j.flags, a.typed, strings.ReplaceAll(a.value, "@", ",")), true
 	}
 }
 
@@ -111,6 +112,9 @@ func (j *torchJob) where() (flags, notes []string) {
 	case j.hostfile == nil && j.hosts.value != "" && hosts != 1:
 		j.hostfile = []string{"-hostfile", "FILE"}
 		note("FILE names the hosts, %s of them, one a line; the line is typed once, on any machine", strings.Replace(j.hosts.value, ":", " to ", 1))
+	case j.hostfile == nil && j.excludes:
+		j.hostfile = []string{"-hostfile", "FILE"}
+		note("FILE names the hosts, one a line")
 	}
 	switch {
 	case perHost == 0:
