@@ -15,13 +15,15 @@ import (
 func slotsReport(e *launcher.SlotsError, o options) report {
 	const most = 8
 	var r report
+	flag, value := o.perHostFlag(e.PerHost)
 	switch {
 	case e.Program != "":
 		r.linef("%s needs %s, its hosts have %d left", shellQuote(envsync.Conceal(e.Program)), plural(e.Need, "slot"), e.Have)
 	case e.Need == 0:
 		r.linef("the hosts offer no slots")
+	case e.PerHost > 0 && e.Have >= e.Need:
+		r.linef("%s %s is more than the slots of a host", flag, value)
 	case e.PerHost > 0:
-		flag, value := o.perHostFlag(e.PerHost)
 		r.linef("need %s, hosts offer %d with %s %s", plural(e.Need, "slot"), e.Have, flag, value)
 	default:
 		r.linef("need %s, hosts offer %d", plural(e.Need, "slot"), e.Have)
