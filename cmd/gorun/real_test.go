@@ -108,7 +108,8 @@ func TestComingFrom(t *testing.T) {
 				continue
 			}
 			n++
-			lines, err := parseAppFile("line", []byte(strings.ReplaceAll(strings.TrimPrefix(code, "gorun "), "\x00", "|")))
+			as := strings.NewReplacer("\x00", "|", " ~ ", " /home/me ") // as a shell has it
+			lines, err := parseAppFile("line", []byte(as.Replace(strings.TrimPrefix(code, "gorun "))))
 			if err != nil {
 				t.Fatalf("%s: %v", code, err)
 			}
