@@ -274,8 +274,18 @@ func (c *causes) add(text, host string) {
 	}
 }
 
-// maxNamed is how many hosts of one cause are named: enough to leave them out by hand.
-const maxNamed = 32
+// causeHosts names the hosts of one cause: each by itself while they are few, then in
+// brackets as -H and --exclude take them, and of too many for that the first ones.
+func causeHosts(hosts []string) (text string, cut bool) {
+	const few, most, bytes = 8, 32, 1000
+	if len(hosts) <= few {
+		return strings.Join(hosts, ", "), false
+	}
+	if folded := hostfile.Fold(hosts); len(folded) <= bytes {
+		return folded, false
+	}
+	return fewHosts(hosts, most), true
+}
 
 // list adds a headline and a line for each cause to r, or one line for a single cause.
 func (c *causes) list(r *report, headline, consequence string) {
@@ -286,8 +296,9 @@ func (c *causes) list(r *report, headline, consequence string) {
 	r.linef("%s; %s", headline, consequence)
 	cut := false
 	for _, text := range c.texts {
-		r.linef("  %s: %s", fewHosts(c.hosts[text], maxNamed), text)
-		cut = cut || len(c.hosts[text]) > maxNamed+1
+		hosts, some := causeHosts(c.hosts[text])
+		r.linef("  %s: %s", hosts, text)
+		cut = cut || some
 	}
 	if cut {
 		r.hintf("--result FILE writes down what was wrong with each host")

@@ -171,6 +171,13 @@ func unreached(host string, err error) launcher.HostFailure {
 	return launcher.HostFailure{Host: host, Err: &transport.HostError{Host: host, Addr: "me@" + host + ":22", Err: err}}
 }
 
+func hostNames(failures []launcher.HostFailure) (names []string) {
+	for _, f := range failures {
+		names = append(names, f.Host)
+	}
+	return names
+}
+
 // behindJump is the failure of a host by that of its jump host.
 func behindJump(host string, err *transport.JumpError) launcher.HostFailure {
 	return launcher.HostFailure{Host: host, Err: &transport.HostError{Host: host, Err: err}}
@@ -180,11 +187,11 @@ func TestErrors(t *testing.T) {
 	timeout := func(ip string) error {
 		return &transport.TimeoutError{After: 20 * time.Second, Reached: "no answer from " + ip + ":22"}
 	}
-	var many []launcher.HostFailure
-	var manyNames []string
-	for i := range 41 {
-		manyNames = append(manyNames, fmt.Sprintf("gpu%02d", i))
-		many = append(many, unreached(manyNames[i], syscall.ECONNREFUSED))
+	refused := func(format string, n, step int) (all []launcher.HostFailure) {
+		for i := range n {
+			all = append(all, unreached(fmt.Sprintf(format, step*i), syscall.ECONNREFUSED))
+		}
+		return all
 	}
 	bastion := &transport.JumpError{Host: "bastion", Err: unreached("bastion", &transport.AuthError{User: "me"}).Err}
 	tests := map[string]struct {
@@ -216,8 +223,12 @@ func TestErrors(t *testing.T) {
 			125, nil, "--retry-hosts TIME",
 		},
 		"many-hosts": {
-			&launcher.HostsError{Hosts: many, Good: 1},
-			125, []string{"41 of 42 hosts cannot be used; nothing was started", "  " + strings.Join(manyNames[:32], ", ") + ", 9 more hosts: ssh me@HOST:22: connection refused"}, "--result FILE",
+			&launcher.HostsError{Hosts: refused("gpu%02d", 41, 1), Good: 1},
+			125, []string{"41 of 42 hosts cannot be used; nothing was started", "  gpu[00-40]: ssh me@HOST:22: connection refused"}, "--exclude",
+		},
+		"too-many-hosts": {
+			&launcher.HostsError{Hosts: refused("gpu%d-ib", 1000, 3), Good: 1},
+			125, []string{"1000 of 1001 hosts cannot be used; nothing was started", "  " + strings.Join(hostNames(refused("gpu%d-ib", 32, 3)), ", ") + ", 968 more hosts: ssh me@HOST:22: connection refused"}, "--result FILE",
 		},
 		"jump-host-down": {
 			&launcher.HostsError{Hosts: []launcher.HostFailure{
