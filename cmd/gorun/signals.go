@@ -52,10 +52,21 @@ func exitBy(code int, signals ...os.Signal) (release func()) {
 func watchSignals() <-chan os.Signal {
 	c := make(chan os.Signal, 16)
 	signal.Notify(c, append(endSignals(), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH)...)
-	if !orphaned() {
+	if !onTerminal() || !orphaned() {
 		signal.Notify(c, syscall.SIGTSTP) // else ^Z does nothing, as to other programs
 	}
 	return c
+}
+
+// onTerminal reports whether there is a terminal at which ^Z may be typed: without one it
+// is a batch system that suspends and continues jobs.
+func onTerminal() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	tty.Close()
+	return true
 }
 
 // orphaned reports whether no shell would continue this process when it is stopped: whether
