@@ -94,7 +94,7 @@ func fullReport(err error, o options) report {
 		return slotsReport(e, o)
 	}
 	if e, ok := errors.AsType[*launcher.SettingsError](err); ok {
-		return settingsReport(e)
+		return settingsReport(e, o)
 	}
 	if e, ok := errors.AsType[*launcher.FoundError](err); ok {
 		return foundReport(e, o)
@@ -202,7 +202,7 @@ func foundReport(e *launcher.FoundError, o options) report {
 }
 
 // settingsReport lists what hosts do not agree on.
-func settingsReport(e *launcher.SettingsError) report {
+func settingsReport(e *launcher.SettingsError, o options) report {
 	var r report
 	harmful := slices.ContainsFunc(e.Differences, func(d launcher.Difference) bool { return d.Harmful })
 	if harmful {
@@ -227,10 +227,11 @@ func settingsReport(e *launcher.SettingsError) report {
 		}
 	}
 	r.hintf("%s", decideHint(e.Differences))
-	if harmful {
-		r.hintf("with --env-lax gorun only warns")
-	} else {
+	switch {
+	case !harmful:
 		r.hintf("without --env-strict gorun only warns")
+	case !o.envStrict: // which contradicts the other
+		r.hintf("with --env-lax gorun only warns")
 	}
 	return r
 }

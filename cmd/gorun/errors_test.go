@@ -34,7 +34,7 @@ func TestSettingsReport(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := settingsReport(&launcher.SettingsError{Differences: tt.all})
+			r := settingsReport(&launcher.SettingsError{Differences: tt.all}, options{})
 			got := strings.Join(append(r.lines, "hint: "+strings.Join(r.hints, "\nhint: ")), "\n")
 			for _, want := range tt.want {
 				if !strings.Contains(got+"\n", want+"\n") {
