@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,10 +12,10 @@ import (
 func TestGlooInterface(t *testing.T) {
 	t.Parallel()
 	nodes := hosts(t, 2)
-	for _, node := range nodes {
+	for i, node := range nodes {
 		testbed(t, "root", node, "ip", "link", "add", "aux0", "type", "veth", "peer", "name", "aux1")
 		t.Cleanup(func() { testbed(t, "root", node, "ip", "link", "del", "aux0") })
-		testbed(t, "root", node, "sh", "-c", "ip addr add 192.168.9.1/24 dev aux0 && ip link set aux0 up")
+		testbed(t, "root", node, "sh", "-c", fmt.Sprintf("ip addr add 192.168.9.%d/24 dev aux0 && ip link set aux0 up", i+1))
 	}
 	testbed(t, "sshd", nodes[1], "SetEnv=GLOO_SOCKET_IFNAME=lo")
 	t.Cleanup(func() { testbed(t, "sshd", nodes[1]) })
