@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gorun/launcher/wire"
@@ -178,19 +179,22 @@ func onInterface(ifaces []wire.Interface, addr string) string {
 	return ""
 }
 
-// holders counts the hosts that have an address.
+// holders counts the machines that have an address.
 type holders map[string]int
 
+// holdersOf counts hosts that are one machine once, as containers with the machine's own
+// network are: by its address they do reach each other.
 func holdersOf(hellos []wire.Hello) holders {
 	n := holders{}
-	for _, h := range hellos {
-		own := map[string]bool{}
-		for _, i := range h.Interfaces {
-			for _, addr := range i.Addrs {
-				if !own[addr] {
+	known := map[[2]string]bool{} // an address, and the machine
+	for i, h := range hellos {
+		machine := cmp.Or(h.BootID, strconv.Itoa(i))
+		for _, iface := range h.Interfaces {
+			for _, addr := range iface.Addrs {
+				if key := [2]string{addr, machine}; !known[key] {
+					known[key] = true
 					n[addr]++
 				}
-				own[addr] = true
 			}
 		}
 	}

@@ -249,6 +249,12 @@ func TestSurveyOfAddressesThatMislead(t *testing.T) {
 	if want := []string{"a, b: there is no other address than 10.0.2.100" + itself}; err != nil || s.addrs[0] != "10.0.2.100" || !slices.Equal(s.notes, want) {
 		t.Errorf("one address for all: got %v, %q, %v; want it, and %q", s.addrs, s.notes, err, want)
 	}
+	for i := range same { // on one machine, whose network they have
+		same[i].hello.BootID = "boot"
+	}
+	if s, err := survey(same, evenly(1, 1), "", ""); err != nil || s.notes != nil {
+		t.Errorf("one machine: got %q, %v; want no warning", s.notes, err)
+	}
 }
 
 func testPlanner() *planner {

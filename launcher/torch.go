@@ -70,11 +70,12 @@ func (e environment) meetElsewhere(peers []peer, first int) string {
 }
 
 // tried is where a host is to look whether its ranks can meet rank 0, if gorun has chosen
-// that, and "" where rank 0 is.
+// that, and "" where rank 0 is. A host with rank 0's address is the same machine, or survey
+// has warned of it.
 func (p *planner) tried(host int) string {
 	first := p.layout.Ranks[0]
 	addr, port := p.meeting(first)
-	if host == first.Host || addr == "" || port == 0 {
+	if host == first.Host || addr == "" || port == 0 || p.site.addrs[host] == addr {
 		return ""
 	}
 	return net.JoinHostPort(addr, strconv.Itoa(port))
