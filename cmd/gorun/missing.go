@@ -1,16 +1,22 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"gorun/envsync"
 	"gorun/launcher"
 )
 
-// This file says what may be meant by the name of a program that is not there.
+// This file says what may be meant by a program that is not there, or cannot be run.
 
 // slip is the hint about the first program that hosts lack and that looks like something
 // else, or "".
@@ -100,6 +106,97 @@ func shellWords(name string, rest []string) string {
 		return name + " is a command of the shell itself: " + typed("bash", "-c", line+" && PROGRAM")
 	case name == "module":
 		return "module is a function of the login shell: " + typed("bash", "-lc", line+" && PROGRAM")
+	}
+	return ""
+}
+
+// onlyHere is where a program is here that hosts do not have, or "".
+func (o *options) onlyHere(e *launcher.PrepareError) string {
+	for _, p := range o.programs() {
+		name := p.program[0]
+		path, err := exec.LookPath(name)
+		missing := func(f launcher.PrepareFailure) bool {
+			return f.Code == 127 && f.Host != "localhost" && strings.Contains(f.Text, strconv.Quote(name))
+		}
+		if err == nil && !o.bcast && slices.ContainsFunc(e.Failures, missing) {
+			return path
+		}
+	}
+	return ""
+}
+
+// valueAsProgram is the hint about -x NAME VALUE, if VALUE is a program that is missing, or "".
+func (o *options) valueAsProgram(e *launcher.PrepareError) string {
+	for _, p := range o.programs() {
+		name := p.program[0]
+		missing := func(f launcher.PrepareFailure) bool {
+			return f.Code == 127 && strings.Contains(f.Text, strconv.Quote(name))
+		}
+		if u := p.lastName; u.value != "" && !strings.ContainsAny(u.value, "=*?[") && slices.ContainsFunc(e.Failures, missing) {
+			return fmt.Sprintf("if %s is the value of %s: %s %s", shellQuote(envsync.Conceal(name)), u.value, u.typed, shellQuote(envsync.Conceal(u.value+"="+name)))
+		}
+	}
+	return ""
+}
+
+// script is the hint about a script that cannot be run by itself, or "".
+func (o *options) script(e *launcher.PrepareError) string {
+	for _, p := range o.programs() {
+		name := p.program[0]
+		for _, f := range e.Failures {
+			if !strings.Contains(f.Text, strconv.Quote(name)) {
+				continue
+			}
+			if hint := p.scriptHint(name, f); hint != "" {
+				return hint
+			}
+		}
+	}
+	return ""
+}
+
+// scriptHint says why a host may have failed to run the script of that name, which is o's
+// program.
+func (o *options) scriptHint(name string, f launcher.PrepareFailure) string {
+	interpreter := map[string]string{".py": "python3", ".sh": "bash"}[filepath.Ext(name)]
+	unrunnable := f.Code == 126 || f.Code == 127 && o.here(name) && unix.Access(filepath.Join(o.wdir, name), unix.X_OK) != nil
+	switch {
+	case strings.HasSuffix(f.Text, "(the line ends in CR LF)"): // another interpreter would stumble, too
+		return "Windows ends lines so; to change that: " + typed("sed", "-i", `s/\r$//`, name)
+	case strings.Contains(f.Text, "bad interpreter") && interpreter != "":
+		return fmt.Sprintf("the first line of the script names a program that is not there; with #!/usr/bin/env %s it is %s of the PATH", interpreter, interpreter)
+	case interpreter != "" && unrunnable:
+		return fmt.Sprintf("write %s; by itself it runs only with #!/usr/bin/env %s as its first line, after chmod +x", typed(append([]string{interpreter}, o.program...)...), interpreter)
+	}
+	return ""
+}
+
+// programHints says what may help with a program that cannot be sent to the hosts.
+func (o *options) programHints(e *launcher.FileError) []string {
+	if !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, exec.ErrNotFound) {
+		return nil
+	}
+	if o.here(e.Path) {
+		return []string{"did you mean ./" + e.Path + "?"}
+	}
+	for _, p := range o.programs() {
+		if hint := p.meant(); hint != "" && p.program[0] == e.Path {
+			return []string{hint}
+		}
+	}
+	return []string{"--bcast takes the program from this machine: from the PATH, or from the current directory if it has a slash"}
+}
+
+// nearby is the program that is missing and a file in its working directory, or "".
+func (o *options) nearby(e *launcher.PrepareError) string {
+	for _, p := range o.programs() {
+		name := p.program[0]
+		missing := func(f launcher.PrepareFailure) bool {
+			return f.Code == 127 && strings.Contains(f.Text, strconv.Quote(name))
+		}
+		if slices.ContainsFunc(e.Failures, missing) && p.here(name) {
+			return name
+		}
 	}
 	return ""
 }

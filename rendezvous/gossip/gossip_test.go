@@ -162,6 +162,27 @@ func TestDeadHost(t *testing.T) {
 	within(t, "node 2 is alive", func() bool { return !hosts[0].saysDead(2) && !hosts[1].saysDead(2) && !hosts[3].saysDead(2) })
 }
 
+// joinFew has all hosts join at the same time, each by those whose numbers differ from its
+// own in one bit.
+func joinFew(t *testing.T, hosts []*testHost) {
+	t.Helper()
+	var joins sync.WaitGroup
+	for n, h := range hosts {
+		joins.Go(func() {
+			var peers []netip.AddrPort
+			for bit := 1; bit < len(hosts); bit <<= 1 {
+				if n^bit < len(hosts) {
+					peers = append(peers, hosts[n^bit].at())
+				}
+			}
+			if err := h.Join(t.Context(), peers); err != nil {
+				t.Errorf("node %d: %v", n, err)
+			}
+		})
+	}
+	joins.Wait()
+}
+
 // Many hosts that join at the same time, each by few others, know each other then, and
 // find the one that ends.
 func TestSlowManyHosts(t *testing.T) {
@@ -179,19 +200,7 @@ func TestSlowManyHosts(t *testing.T) {
 		return n
 	}
 	begun := time.Now()
-	var joins sync.WaitGroup
-	for n, h := range hosts {
-		joins.Go(func() {
-			var peers []netip.AddrPort
-			for bit := 1; bit < nodes; bit <<= 1 {
-				peers = append(peers, hosts[n^bit].at())
-			}
-			if err := h.Join(t.Context(), peers); err != nil {
-				t.Errorf("node %d: %v", n, err)
-			}
-		})
-	}
-	joins.Wait()
+	joinFew(t, hosts)
 	knows := func(h *testHost) bool { return h.list.NumMembers() == nodes }
 	t.Logf("all have joined after %v; %d know all", time.Since(begun), count(knows))
 	withinTime(t, 10*tellAllEvery, "all know all", func() bool { return count(knows) == nodes })
@@ -213,21 +222,7 @@ func TestSlowVeryManyHostsJoin(t *testing.T) {
 		hosts = append(hosts, openAs(t, Config{Node: n, Nodes: nodes, Key: Key([]byte("secret")), still: true}))
 	}
 	begun := time.Now()
-	var joins sync.WaitGroup
-	for n, h := range hosts {
-		joins.Go(func() {
-			var peers []netip.AddrPort
-			for bit := 1; bit < nodes; bit <<= 1 {
-				if n^bit < nodes {
-					peers = append(peers, hosts[n^bit].at())
-				}
-			}
-			if err := h.Join(t.Context(), peers); err != nil {
-				t.Errorf("node %d: %v", n, err)
-			}
-		})
-	}
-	joins.Wait()
+	joinFew(t, hosts)
 	t.Logf("all have joined after %v", time.Since(begun))
 	withinTime(t, 10*tellAllEvery, "all know all", func() bool {
 		return !slices.ContainsFunc(hosts, func(h *testHost) bool { return h.list.NumMembers() < nodes })
