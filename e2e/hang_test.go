@@ -13,6 +13,7 @@ import (
 func TestHangAtTimeout(t *testing.T) {
 	t.Parallel()
 	nodes := hosts(t, 2)
+	limit := patience(2 * time.Second) // by then the ranks must be where they hang
 	tests := []struct {
 		name, script string
 		want         []string
@@ -66,9 +67,10 @@ func TestHangAtTimeout(t *testing.T) {
 			}
 			defer out.Close()
 			defer in.Close()
-			e := gorun(t, sh([]string{"-hostfile", hostfile(t, nodes, "slots=2"), "--timeout", "1", "--stdin", "1"}, tt.script), input(in))
-			e.want(t, 124, append(tt.want, "gorun: at the timeout of 1s, ", "timeout: the job has run for 1s; 4 ranks stopped")...)
-			e.wantWithin(t, soon)
+			e := gorun(t, sh([]string{"-hostfile", hostfile(t, nodes, "slots=2"), "--timeout", limit.String(), "--stdin", "1"}, tt.script), input(in))
+			e.want(t, 124, append(tt.want, "gorun: at the timeout of "+limit.String()+", ",
+				"timeout: the job has run for "+limit.String()+"; 4 ranks stopped")...)
+			e.wantWithin(t, limit+soon)
 		})
 	}
 }
