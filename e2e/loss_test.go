@@ -239,11 +239,12 @@ func TestSlowSuspend(t *testing.T) {
 
 	// While hosts are being reached: the silent one still has the rest of its time, and the
 	// other has not given gorun up.
-	testbed(t, "mute", nodes[1])
-	j = start(t, []string{"--connect-timeout", "8s", "--lost-after", "5s", "-H", nodes[0] + "," + nodes[1], "echo", "started"})
+	t.Cleanup(freeze(t, nodes[1], ""))
+	limit := patience(8 * time.Second)
+	j = start(t, []string{"--connect-timeout", limit.String(), "--lost-after", "5s", "-H", nodes[0] + "," + nodes[1], "echo", "started"})
 	within(t, 10*time.Second, "an agent on "+nodes[0], func() bool { return len(agents(t, nodes[0])) > 0 })
-	suspended(t, j, func() { time.Sleep(10 * time.Second) })
-	testbed(t, "mend", nodes[1])
+	suspended(t, j, func() { time.Sleep(limit + 2*time.Second) })
+	testbed(t, "root", nodes[1], "sh", "-c", "kill -CONT $(cat "+state+"/"+nodes[1]+"/ready)")
 	e := j.wait(30 * time.Second)
 	e.want(t, 0)
 	if e.stdout != "started\nstarted\n" {
