@@ -157,7 +157,7 @@ func TestSlowSixtyFourHosts(t *testing.T) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 9 || !strings.Contains(out, "rank 63 on node64 exited with code 9") || !strings.Contains(out, "63 other ranks stopped") {
 		t.Errorf("%v:\n%s", err, shorten(out))
 	}
-	out, err = job(`[ $GORUN_RANK = 20 ] && exec sleep 1000; exec $GORUN_EXE store barrier all`, "--timeout", "5")
+	out, err = job(`[ $GORUN_RANK = 20 ] && exec sleep 1000; exec $GORUN_EXE store barrier all`, "--timeout", patience(5*time.Second).String())
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 124 || !strings.Contains(out, "rank 20 on node21: sleeping in nanosleep") {
 		t.Errorf("%v:\n%s", err, shorten(out))
 	}
