@@ -22,14 +22,20 @@ import (
 // else, or "".
 func (o *options) slip(e *launcher.PrepareError) string {
 	for _, p := range o.programs() {
-		missing := func(f launcher.PrepareFailure) bool {
-			return f.Code == 127 && strings.Contains(f.Text, strconv.Quote(p.program[0]))
-		}
-		if hint := p.meant(); hint != "" && slices.ContainsFunc(e.Failures, missing) {
+		if hint := p.meant(); hint != "" && lacked(p.program[0], e) {
 			return hint
 		}
 	}
 	return ""
+}
+
+// lacked reports whether a host has no program of that name.
+func lacked(name string, e *launcher.PrepareError) bool {
+	return slices.ContainsFunc(e.Failures, func(f launcher.PrepareFailure) bool { return lackedBy(name, f) })
+}
+
+func lackedBy(name string, f launcher.PrepareFailure) bool {
+	return f.Code == 127 && strings.Contains(f.Text, strconv.Quote(name))
 }
 
 // meant is what o's program may be instead of one, or "".
@@ -116,7 +122,7 @@ func (o *options) onlyHere(e *launcher.PrepareError) string {
 		name := p.program[0]
 		path, err := exec.LookPath(name)
 		missing := func(f launcher.PrepareFailure) bool {
-			return f.Code == 127 && f.Host != "localhost" && strings.Contains(f.Text, strconv.Quote(name))
+			return f.Host != "localhost" && lackedBy(name, f)
 		}
 		if err == nil && !o.bcast && slices.ContainsFunc(e.Failures, missing) {
 			return path
@@ -129,10 +135,7 @@ func (o *options) onlyHere(e *launcher.PrepareError) string {
 func (o *options) valueAsProgram(e *launcher.PrepareError) string {
 	for _, p := range o.programs() {
 		name := p.program[0]
-		missing := func(f launcher.PrepareFailure) bool {
-			return f.Code == 127 && strings.Contains(f.Text, strconv.Quote(name))
-		}
-		if u := p.lastName; u.value != "" && !strings.ContainsAny(u.value, "=*?[") && slices.ContainsFunc(e.Failures, missing) {
+		if u := p.lastName; u.value != "" && !strings.ContainsAny(u.value, "=*?[") && lacked(name, e) {
 			return fmt.Sprintf("if %s is the value of %s: %s %s", shellQuote(envsync.Conceal(name)), u.value, u.typed, shellQuote(envsync.Conceal(u.value+"="+name)))
 		}
 	}
@@ -190,11 +193,7 @@ func (o *options) programHints(e *launcher.FileError) []string {
 // nearby is the program that is missing and a file in its working directory, or "".
 func (o *options) nearby(e *launcher.PrepareError) string {
 	for _, p := range o.programs() {
-		name := p.program[0]
-		missing := func(f launcher.PrepareFailure) bool {
-			return f.Code == 127 && strings.Contains(f.Text, strconv.Quote(name))
-		}
-		if slices.ContainsFunc(e.Failures, missing) && p.here(name) {
+		if name := p.program[0]; lacked(name, e) && p.here(name) {
 			return name
 		}
 	}
