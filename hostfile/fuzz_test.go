@@ -34,7 +34,7 @@ func checkHosts(t *testing.T, hosts []Host) {
 		if checkName(h.Name) != nil && checkIPv6(h.Name) != nil || h.User != "" && checkUser(h.User) != nil {
 			t.Fatalf("got host %+v", h)
 		}
-		if h.Addr != "" && checkAddr(h.Addr) != nil || checkLabel(h.Rack) != nil || checkLabel(h.Switch) != nil {
+		if h.Addr != "" && checkAddr(h.Addr) != nil || checkLabel(h.Rack) != nil || checkLabel(h.Switch) != nil || checkLabel(h.Domain) != nil {
 			t.Fatalf("got host %+v", h)
 		}
 		if h.Port < 0 || h.Port > 65535 || h.Slots < -1 || h.Slots > MaxSlots || h.MaxSlots < 0 || h.MaxSlots > 0 && h.Slots > h.MaxSlots || h.Line < 1 {
@@ -61,7 +61,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"a slots=2 max_slots=4 port=22 user=ann\nb:3\n", "\ufeffa\r\nb\r\n", "[fd00::2]:2222\nfe80::1%eth0", "n[1-3,2]\nn2\n",
 		"a /* x\ny */ b=2", "a # c\n// d\nb//e", "a slots = 2\n", "a@b@c", "\xff\xfea\x00", "a\rb", "a:*\nb max_slots=3", " = ", "a slots=", "a:99999",
-		"10.0.0.1 slots=8 public_addr=54.1.2.3\n10.0.0.2:4:x", "a rack=r1 switch=s/2\nb", "a\na\nb\n", "n[1-4]\n^n[2-3]\n^n4", "^", "rank 0=a slot=0:1",
+		"10.0.0.1 slots=8 public_addr=54.1.2.3\n10.0.0.2:4:x", "a rack=r1 switch=s/2 domain=d\nb", "a\na\nb\n", "n[1-4]\n^n[2-3]\n^n4", "^", "rank 0=a slot=0:1",
 	} {
 		f.Add(s)
 	}

@@ -51,7 +51,8 @@ type Host struct {
 	Port     int    // 0: not given
 	Addr     string // name or address to connect to; "": Name
 	Rack     string // label; "": not given
-	Switch   string // label; "": not given
+	Switch   string // label, the highest switch first where it is a path: "spine1/leaf7"; "": not given
+	Domain   string // label of the NVLink domain that its GPUs are in; "": not given
 	Slots    int    // -1: not given, the host itself tells; 0 only when the user wrote 0
 	MaxSlots int    // 0: no limit
 	File     string // the file's name, or ListName

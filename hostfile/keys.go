@@ -20,10 +20,11 @@ const (
 	addrKey
 	rackKey
 	switchKey
+	domainKey
 )
 
 // parseKeyName knows every spelling that Open MPI accepts, KungFu's public_addr, and
-// two labels.
+// three labels.
 func parseKeyName(s string) key {
 	switch strings.ReplaceAll(s, "-", "_") {
 	case "slots", "cpu", "count":
@@ -40,6 +41,8 @@ func parseKeyName(s string) key {
 		return rackKey
 	case "switch":
 		return switchKey
+	case "domain":
+		return domainKey
 	}
 	return unknownKey
 }
@@ -124,11 +127,13 @@ func (e *entry) setKey(k key, value string) (m *mistake) {
 		e.Rack, m = value, checkLabel(value)
 	case switchKey:
 		e.Switch, m = value, checkLabel(value)
+	case domainKey:
+		e.Domain, m = value, checkLabel(value)
 	}
 	return m
 }
 
-// checkLabel says what is wrong with the name of a rack or switch.
+// checkLabel says what is wrong with the name of a rack, a switch or a domain.
 func checkLabel(s string) *mistake {
 	if len(s) > maxName || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return &mistake{0, s, "not a name", fmt.Sprintf("write at most %d letters that can be printed", maxName)}
@@ -148,7 +153,7 @@ func parseSlots(text string) (int, *mistake) {
 	return int(n), nil
 }
 
-const keyList = "the keys are slots, max_slots, user, port, public_addr, rack and switch"
+const keyList = "the keys are slots, max_slots, user, port, public_addr, rack, switch and domain"
 
 // strayHint helps with a word that is no key=value.
 func strayHint(word string) string {
@@ -184,7 +189,7 @@ func keyHint(name string) string {
 	case "binding", "bind_to":
 		return "leave it out: ranks are bound by --bind-to"
 	}
-	if best := nearest(low, []string{"slots", "max_slots", "user", "port", "count", "username", "public_addr", "rack", "switch"}); best != "" {
+	if best := nearest(low, []string{"slots", "max_slots", "user", "port", "count", "username", "public_addr", "rack", "switch", "domain"}); best != "" {
 		return "did you mean " + best + "?"
 	}
 	return keyList

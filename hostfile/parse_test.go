@@ -29,7 +29,7 @@ func render(hosts []Host) string {
 		if h.Port != 0 {
 			fmt.Fprintf(&b, " port=%d", h.Port)
 		}
-		for _, l := range []struct{ key, value string }{{"public_addr", h.Addr}, {"rack", h.Rack}, {"switch", h.Switch}} {
+		for _, l := range []struct{ key, value string }{{"public_addr", h.Addr}, {"rack", h.Rack}, {"switch", h.Switch}, {"domain", h.Domain}} {
 			if l.value != "" {
 				fmt.Fprintf(&b, " %s=%s", l.key, l.value)
 			}
@@ -90,7 +90,7 @@ func TestParse(t *testing.T) {
 		{"kungfu", "10.0.0.3 slots=4 public_addr=54.1.2.3\n10.0.0.4 slots=2 public_addr=x.y#\nfd00::1 public_addr=fd00::2",
 			lines("10.0.0.3 slots=4 public_addr=54.1.2.3", "10.0.0.4 slots=2 public_addr=x.y", "fd00::1 public_addr=fd00::2")},
 		{"kungfu-list", "10.0.0.3:4:54.1.2.3\nann@10.0.0.4:2:gate port=22", lines("10.0.0.3 slots=4 public_addr=54.1.2.3", "10.0.0.4 slots=2 user=ann port=22 public_addr=gate")},
-		{"labels", "n[1-2] rack=r1 switch=leaf-7/2\nn3 slots=2 rack=Süd", lines("n1 rack=r1 switch=leaf-7/2", "n2 rack=r1 switch=leaf-7/2", "n3 slots=2 rack=Süd")},
+		{"labels", "n[1-2] rack=r1 switch=leaf-7/2\nn3 slots=2 rack=Süd domain=d1", lines("n1 rack=r1 switch=leaf-7/2", "n2 rack=r1 switch=leaf-7/2", "n3 slots=2 rack=Süd domain=d1")},
 		{"labels-in-one-of-two-lines", "a rack=r1\na\na switch=s rack=r1", lines("a slots=3 rack=r1 switch=s")},
 		{"excluded", "^b\na slots=2\nb slots=2\nn[1-4]\n ^n[2-3] # bad\n^N4\nfd00::2\nfd00::3\n^FD00:0::3", lines("a slots=2", "n1", "fd00::2")},
 		{"plain-and-hydra-add", "a:2\na\n", lines("a slots=3")},

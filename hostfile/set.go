@@ -92,7 +92,7 @@ func (r *record) merge(more *record) *mistake {
 		return &mistake{0, more.Name, fmt.Sprintf(format, args...), ""}
 	}
 	for _, w := range []struct{ what, here, there string }{
-		{"user", more.User, r.User}, {"public_addr", more.Addr, r.Addr}, {"rack", more.Rack, r.Rack}, {"switch", more.Switch, r.Switch},
+		{"user", more.User, r.User}, {"public_addr", more.Addr, r.Addr}, {"rack", more.Rack, r.Rack}, {"switch", more.Switch, r.Switch}, {"domain", more.Domain, r.Domain},
 	} {
 		if w.here != "" && w.there != "" && w.here != w.there {
 			return wrong("%s %q here, %q in %s", w.what, w.here, w.there, r.seenFrom(more, w.what))
@@ -117,7 +117,7 @@ func (r *record) merge(more *record) *mistake {
 		return wrong("more than %d slots, counted from %s on", MaxSlots, where)
 	}
 	r.User, r.Port, r.Addr = cmp.Or(r.User, more.User), cmp.Or(r.Port, more.Port), cmp.Or(r.Addr, more.Addr)
-	r.Rack, r.Switch = cmp.Or(r.Rack, more.Rack), cmp.Or(r.Switch, more.Switch)
+	r.Rack, r.Switch, r.Domain = cmp.Or(r.Rack, more.Rack), cmp.Or(r.Switch, more.Switch), cmp.Or(r.Domain, more.Domain)
 	r.Slots = r.count() + more.count()
 	r.repeated = true
 	return nil
