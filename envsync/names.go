@@ -13,13 +13,13 @@ func DefaultForward() []string {
 
 // Leftover reports whether name is taken out of a session's environment before a rank
 // gets it: NCCL settings of some dot file, and the ranks, sizes and addresses that
-// another launcher or scheduler has left.
+// another launcher or scheduler has left, and the place of gorun's own rank in a mesh.
 func Leftover(name string) bool {
 	switch name {
 	case "RANK", "WORLD_SIZE", "GORUN_FILES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEPID":
 		return true
 	}
-	return hasPrefix(name, "NCCL_", "OMPI_", "LOCAL_", "MASTER_", "TORCHELASTIC_", "SLURM_STEP_") ||
+	return hasPrefix(name, "NCCL_", "OMPI_", "LOCAL_", "MASTER_", "TORCHELASTIC_", "SLURM_STEP_") || ofMesh(name) ||
 		strings.HasPrefix(name, "PMI") && strings.Contains(name, "_")
 }
 
@@ -55,7 +55,21 @@ func RankName(name string) bool {
 		"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_PORT", "PMI_ID":
 		return true
 	}
-	return false
+	return ofMesh(name)
+}
+
+// MeshName is the variable that tells a rank what it is along an axis of its job's mesh, as
+// GORUN_TP_RANK; what is RANK, SIZE or GROUP.
+func MeshName(axis, what string) string { return "GORUN_" + strings.ToUpper(axis) + "_" + what }
+
+// ofMesh reports whether name is GORUN_MESH, or may be one of MeshName's.
+func ofMesh(name string) bool {
+	rest, ok := strings.CutPrefix(name, "GORUN_")
+	if !ok || rest == "MESH" {
+		return ok
+	}
+	axis, what, _ := strings.Cut(rest, "_")
+	return axis != "" && (what == "RANK" || what == "SIZE" || what == "GROUP")
 }
 
 // meeting reports whether name says where ranks meet. gorun sets it for each rank, unless

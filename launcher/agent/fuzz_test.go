@@ -50,12 +50,15 @@ func FuzzLink(f *testing.F) {
 	f.Add(frames(list, stage, list, stage))
 	f.Add(frames(list, stage, control(f, wire.Message{Fetch: &wire.Fetch{}}), wire.Frame{Kind: wire.Content, Payload: []byte("abc")}, plan))
 	f.Add(frames(list, stage, control(f, wire.Message{Look: &wire.Look{}}), control(f, wire.Message{Fetch: &wire.Fetch{From: "127.0.0.1:9"}}), wire.Frame{Kind: wire.Content}))
+	examine := control(f, wire.Message{Examine: &wire.Examine{Order: []byte("{}"), Within: time.Second}})
+	f.Add(frames(examine, control(f, wire.Message{Listen: &wire.Listen{Secret: []byte("s")}}), control(f, wire.Message{Probe: &wire.Probe{}}), plan, examine))
 	home := f.TempDir()
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a := newAgent(bytes.NewReader(b), io.Discard, Config{Environ: []string{"HOME=" + home}})
 		defer a.removeFiles()
 		a.out = wire.NewSender(io.Discard)
 		defer a.out.Close()
+		defer a.endExamination()
 		a.readLink()
 		if !isClosed(a.end.gone) {
 			t.Error("the link's end was not noticed")

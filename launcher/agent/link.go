@@ -123,6 +123,8 @@ func (a *agent) message(j *job, m wire.Message) error {
 		default:
 			return fmt.Errorf("%w: a second question", errFrame)
 		}
+	case m.Examine != nil || m.Listen != nil || m.Probe != nil:
+		return a.exam.take(m)
 	case j == nil:
 		return fmt.Errorf("%w: a message before the plan", errFrame)
 	case m.Start != nil:

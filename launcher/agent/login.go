@@ -190,12 +190,18 @@ func (l loginShell) clear(pid int) {
 // gone reports whether nothing is left of the shell, and sends KILL to what is.
 func (l loginShell) gone(pid int) bool {
 	waitChild(pid, 0)
+	return killBelow(l.alien)
+}
+
+// killBelow sends KILL to what descends from this process, but for aliens and what
+// descends from those, and reaps. It reports whether nothing was left.
+func killBelow(aliens map[procKey]bool) bool {
 	if !hasChildren() {
 		return true
 	}
 	all, alien := processes(), map[int]bool{}
 	for _, p := range all {
-		if l.alien[p.key()] {
+		if aliens[p.key()] {
 			alien[p.pid] = true
 		}
 	}

@@ -81,6 +81,7 @@ type agent struct {
 	files  []wire.File            // the last list of them; owned by the link's reader
 	stager atomic.Pointer[stager] // nil: the job has no files to bring
 	own    *settler
+	exam   *examiner
 	began  time.Time
 
 	peers   chan []netip.AddrPort // capacity 1: from the link; nil before gossip is wanted; owned by readLink
@@ -112,6 +113,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, cfg Config) int {
 	a.out, a.port, a.fork = wire.NewSender(w), holdPort(), newForker()
 	a.own = a.newSettler()
 	a.own.start()
+	a.exam.settled = a.own.settled
 	h := hello(cfg.Environ, a.port.port)
 	known := <-a.own.first
 	h.Settings, h.More = known.now, known.more
@@ -147,6 +149,7 @@ func newAgent(r io.Reader, w io.Writer, cfg Config) *agent {
 		}
 	}
 	a.lost.Store(int64(defaultLost))
+	a.exam = newExaminer(nil, func(m wire.Message) { a.out.SendMessage(m) })
 	return a
 }
 
@@ -216,6 +219,7 @@ func (a *agent) run() wire.Done {
 
 // runJob returns when the end was ordered; nil if no rank was started until then.
 func (a *agent) runJob(j *job) *running {
+	a.endExamination()
 	if !j.plan.HoldPort {
 		a.port.drop()
 	}

@@ -31,6 +31,9 @@ func (a *agent) cleanUp(run *running) wire.Done {
 	var done wire.Done
 	if run != nil {
 		done = a.stopRanks(run)
+	} else {
+		a.endExamination()
+		a.clearTools()
 	}
 	if j := a.job.Load(); j != nil {
 		j.mpi.close()

@@ -27,6 +27,10 @@ type Message struct {
 	Proof    *Proof    `json:"proof"`
 	Abort    *Abort    `json:"abort"`
 	Parted   []Parted  `json:"parted"`
+	Clock    *Clock    `json:"clock"`
+	Facts    *Facts    `json:"facts"`
+	Probing  *Probing  `json:"probing"`
+	Probed   *Probed   `json:"probed"`
 
 	// From the head.
 	Plan    *Plan    `json:"plan"`
@@ -42,6 +46,9 @@ type Message struct {
 	Inspect *Inspect `json:"inspect"`
 	Ask     *Ask     `json:"ask"`
 	Watch   *Watch   `json:"watch"`
+	Examine *Examine `json:"examine"`
+	Listen  *Listen  `json:"listen"`
+	Probe   *Probe   `json:"probe"`
 }
 
 // Hail is the line, without its end, with which an agent opens its stream. nonce

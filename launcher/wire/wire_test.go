@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -226,6 +227,9 @@ func TestCredit(t *testing.T) {
 	}
 }
 
+// addrs has addresses compared as values.
+var addrs = cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})
+
 // messages is one of each kind.
 var messages = map[string]Message{
 	"hello":    {Hello: &Hello{PID: 1, Hostname: "n", Interfaces: []Interface{{"eth0", []string{"10.0.0.1"}}}}},
@@ -239,6 +243,13 @@ var messages = map[string]Message{
 	"signal":   {Signal: &Signal{Num: 2}},
 	"stop":     {Stop: &Stop{}},
 	"pause":    {Pause: &Pause{On: true}},
+	"examine":  {Examine: &Examine{Order: Bytes(`{"full":true}`), Within: time.Second}},
+	"clock":    {Clock: &Clock{At: time.Unix(1e9, 1).UTC()}},
+	"facts":    {Facts: &Facts{Part: Bytes(`{"a":`), More: true}},
+	"listen":   {Listen: &Listen{Host: 1, Addr: netip.MustParseAddr("10.0.0.1"), Secret: []byte{0, 255}}},
+	"probing":  {Probing: &Probing{Port: 65535}},
+	"probe":    {Probe: &Probe{Targets: []Target{{Host: 2, Addr: netip.MustParseAddrPort("[fd00::1]:9")}}, Within: time.Second, MTU: true, Bytes: 1}},
+	"probed":   {Probed: &Probed{Result: Bytes("[1]")}},
 	"plan": {Plan: &Plan{
 		JobID: "j", Secret: []byte{0, 255}, Dir: Bytes("/tmp/\xff\n"), Env: []Bytes{Bytes("A=\xfe\x01"), Bytes("B=")},
 		Ranks: []RankPlan{{Rank: 1, Args: []Bytes{Bytes("a'\"$\n\xff"), Bytes("")}, Stdin: true}}, Grace: time.Minute,
@@ -259,7 +270,7 @@ func TestMessages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := cmp.Diff(want, got, addrs); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -339,7 +350,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatalf("Decode of what was encoded: %v", err)
 		}
-		if diff := cmp.Diff(m, again, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(m, again, cmpopts.EquateEmpty(), addrs); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
