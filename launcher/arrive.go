@@ -37,7 +37,11 @@ func (m *machine) hostDidNotCome(i int, err error) {
 		return
 	}
 	m.hosts[i].state = hostFailed
-	if !m.stopping {
+	switch {
+	case m.stopping:
+	case m.excused():
+		m.giveUpOn(i, err)
+	default:
 		m.hostFails(i, err)
 	}
 }

@@ -35,7 +35,7 @@ func (r *run) place() {
 	}
 	r.planner = &planner{job: r.job, id: r.id, secret: r.secret, site: site, env: r.env, cargo: r.cargo}
 	for _, h := range r.hosts {
-		r.planner.hosts = append(r.planner.hosts, h.spec.Name)
+		r.planner.hosts, r.planner.offers = append(r.planner.hosts, h.spec.Name), append(r.planner.offers, h.offer())
 	}
 	r.planner.lay(layout)
 	if first := layout.Ranks[0].Host; site.ports[first] == 0 && r.planner.ownPort() {
@@ -89,11 +89,11 @@ func (r *run) decide() (Layout, site, error) {
 	var offers []Offer
 	var peers []peer
 	for _, h := range r.hosts {
-		o, _ := offer(h.spec, h.hello)
-		offers = append(offers, o)
+		offers = append(offers, h.offer())
 	}
 	layout, err := r.job.Place(offers)
 	if err == nil {
+		r.noteMesh(layout, offers)
 		err = r.job.checkStdin(layout)
 	}
 	if err == nil {
@@ -120,6 +120,22 @@ func (r *run) decide() (Layout, site, error) {
 		r.note("warn", text)
 	}
 	return layout, s, err
+}
+
+// noteMesh says what the mesh is like, and what of it may be slow.
+func (r *run) noteMesh(l Layout, offers []Offer) {
+	if r.io.Verbose && !r.job.ShowLayout {
+		var b strings.Builder
+		printMesh(&b, l, offers)
+		for line := range strings.Lines(b.String()) {
+			if line = strings.TrimSuffix(line, "\n"); line != "" {
+				r.note("info", line)
+			}
+		}
+	}
+	for _, text := range r.job.meshWarnings(l, offers, r.unneeded) {
+		r.note("warn", text)
+	}
 }
 
 // checkStdin refuses a --stdin rank that does not exist.

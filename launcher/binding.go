@@ -41,7 +41,7 @@ func (j Job) bind(ranks, slots int) (b *wire.Bind, why string) {
 
 // bindOn is what host h is told of binding.
 func (r *run) bindOn(h *host) *wire.Bind {
-	o, _ := offer(h.spec, h.hello)
+	o := h.offer()
 	b, why := r.job.bind(r.planner.layout.Count[h.index], o.Slots)
 	r.bindings.unbound(h.spec.Name, why)
 	return b

@@ -42,7 +42,7 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	if err != nil {
 		return err
 	}
-	p := &planner{job: job, id: strings.Repeat("0", 16), env: env}
+	p := &planner{job: job, offers: offers, id: strings.Repeat("0", 16), env: env}
 	p.lay(layout)
 	for _, h := range hosts {
 		p.hosts = append(p.hosts, h.Name)
@@ -56,6 +56,9 @@ func DryRun(w io.Writer, job Job, cores, gpus int) error {
 	}
 	if len(assumed) > 0 {
 		fmt.Fprintf(w, "warning: slots of %s are known to the hosts only; assumed to be enough for -ppn %d\n", someOf(assumed), job.PerHost)
+	}
+	for _, text := range job.meshWarnings(layout, offers, 0) {
+		fmt.Fprintf(w, "warning: %s\n", text)
 	}
 	printLayout(w, job, hosts, p)
 	printHosts(w, hosts)
@@ -98,6 +101,7 @@ func printLayout(w io.Writer, job Job, hosts []hostfile.Host, p *planner) {
 		fmt.Fprintf(t, "%d\t%s\t%d\t%s\n", rank, hosts[place.Host].Name, place.Local, job.Apps[place.App].text())
 	}
 	t.Flush()
+	printMesh(w, p.layout, p.offers)
 	if job.binds() {
 		fmt.Fprintf(w, "\nbound to %s: %s\n", job.BindTo, decidedAtLaunch)
 	}
@@ -155,7 +159,7 @@ func printHosts(w io.Writer, hosts []hostfile.Host) {
 // said is what a list says of h beside its slots.
 func said(h hostfile.Host) []string {
 	var parts []string
-	for _, p := range []struct{ what, value string }{{"address", h.Addr}, {"user", h.User}, {"rack", h.Rack}, {"switch", h.Switch}} {
+	for _, p := range []struct{ what, value string }{{"address", h.Addr}, {"user", h.User}, {"rack", h.Rack}, {"switch", h.Switch}, {"domain", h.Domain}} {
 		if p.value != "" {
 			parts = append(parts, p.what+" "+p.value)
 		}

@@ -19,10 +19,11 @@ type Event struct {
 	Elapsed time.Duration `json:"elapsed_ns"` // since gorun was started
 	Event   string        `json:"event"`
 
-	JobID string     `json:"job_id,omitempty"`
-	Gorun string     `json:"gorun,omitempty"`
-	Hosts []string   `json:"hosts,omitempty"`
-	Apps  []EventApp `json:"apps,omitempty"`
+	JobID    string     `json:"job_id,omitempty"`
+	Gorun    string     `json:"gorun,omitempty"`
+	Hosts    []string   `json:"hosts,omitempty"`
+	Excluded []string   `json:"excluded,omitempty"`
+	Apps     []EventApp `json:"apps,omitempty"`
 
 	Phase  string        `json:"phase,omitempty"`
 	Host   string        `json:"host,omitempty"`
@@ -78,6 +79,7 @@ const (
 	reasonHosts     = "hosts not usable"
 	reasonPlacement = "cannot be placed"
 	reasonPrepare   = "cannot be prepared"
+	reasonPreflight = "preflight"
 )
 
 // record hands events to whoever wants them.
@@ -97,6 +99,9 @@ func (r *run) recordStart() {
 		e.Hosts = append(e.Hosts, h.spec.Name)
 	}
 	for _, a := range r.job.Apps {
+		if len(a.Args) == 0 {
+			continue // there are to be no ranks
+		}
 		e.Apps = append(e.Apps, EventApp{NP: a.NP, Command: envsync.HideArgs(a.Args)})
 	}
 	r.record(e)
@@ -190,6 +195,10 @@ func (m *machine) emitStop() {
 		e.Reason = reasonDiffer
 	case m.stdoutClosed:
 		e.Reason = reasonOutput
+	case m.phase == phaseSurveying && m.planErr != nil:
+		e.Reason, e.Text = reasonPreflight, m.planErr.Error()
+	case m.phase == phaseSurveying && len(m.hostFailures) == 0:
+		e.Reason = reasonPreflight
 	case is(errors.AsType[*SettingsError](m.planErr)), is(errors.AsType[*FoundError](m.planErr)), is(errors.AsType[*LibrariesError](m.planErr)):
 		e.Reason, e.Text = reasonSettings, m.planErr.Error()
 	case m.planErr != nil:

@@ -69,6 +69,9 @@ func behaviour(name string) func(*fake) {
 	if name, ok := strings.CutPrefix(name, "lie-"); ok {
 		return lies[name].do
 	}
+	if name, ok := strings.CutPrefix(name, "pre-"); ok {
+		return examined[name]
+	}
 	if name, ok := strings.CutPrefix(name, "files-"); ok {
 		return stagers[name].do
 	}

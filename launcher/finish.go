@@ -16,10 +16,11 @@ func (r *run) finish(ctx context.Context) {
 		r.tellProof()
 	}
 	close(r.over)
-	for _, h := range r.hosts {
+	r.closeExamination()
+	for _, h := range r.all {
 		h.drop(0)
 	}
-	for _, h := range r.hosts {
+	for _, h := range r.all {
 		<-h.ended
 	}
 	r.aside.Wait()
@@ -81,7 +82,7 @@ func (r *run) result() *Result {
 		Picture: r.picture,
 	}
 	for i, h := range r.hosts {
-		o, _ := offer(h.spec, h.hello)
+		o := h.offer()
 		hr := HostResult{Name: h.spec.Name, Slots: o.Slots}
 		if len(m.ranks) > 0 {
 			hr.Ranks = m.layout.Count[i]
@@ -93,6 +94,9 @@ func (r *run) result() *Result {
 	}
 	if text := r.outErr.Load(); text != nil {
 		res.OutputError = *text
+	}
+	if r.exam != nil {
+		res.Excluded = r.exam.excluded
 	}
 	if r.proof != nil {
 		res.Environment, res.Differ = r.proof.environment(), m.differ

@@ -33,6 +33,7 @@ func (r *run) cameUp(h *host) {
 		if r.io.Verbose {
 			r.say(fmt.Sprintf("%s: %s", h.spec.Name, timeline(h.link.Timeline())))
 		}
+		r.examine(h)
 		r.step(event{host: h.index, up: h.hello, answers: r.settle(h)})
 	})
 }
@@ -76,7 +77,7 @@ func (r *run) didNotCome(h *host, err error) {
 }
 
 func (r *run) gone(h *host, why string) {
-	r.tell(func() { r.step(event{host: h.index, lost: &lostEvent{why: why, sweep: true}}) })
+	r.of(h, func() { r.step(event{host: h.index, lost: &lostEvent{why: why, sweep: true}}) })
 }
 
 func (r *run) detail(h *host, text string) {
@@ -116,7 +117,7 @@ func (r *run) frame(h *host, f wire.Frame) error {
 		if n := h.send.Queued(); n > maxUnread {
 			return fmt.Errorf("%w: it asks the store and leaves %d bytes unread", errPeer, n)
 		}
-		r.tell(func() { r.request(h, req) })
+		r.of(h, func() { r.request(h, req) })
 		return nil
 	case wire.Control:
 		m, err := wire.Decode(f)
@@ -127,7 +128,8 @@ func (r *run) frame(h *host, f wire.Frame) error {
 			return fmt.Errorf("%w: %v", errPeer, err)
 		}
 		h.sawDone = h.sawDone || m.Done != nil
-		r.tell(func() { r.message(h, m) })
+		came := time.Now()
+		r.of(h, func() { r.message(h, m, came) })
 		return nil
 	}
 	return fmt.Errorf("%w: a frame of kind %d", errPeer, f.Kind)
@@ -136,9 +138,10 @@ func (r *run) frame(h *host, f wire.Frame) error {
 // output passes a rank's bytes on. They are bounded by the credit that was granted.
 func (r *run) output(h *host, f wire.Frame) error {
 	p := r.placed.Load()
+	at := p.at(h)
 	rank, which := wire.SplitStream(f.Stream)
 	switch {
-	case !p.has(h.index, rank) || which == wire.In || which > wire.Err:
+	case !p.has(at, rank) || which == wire.In || which > wire.Err:
 		return fmt.Errorf("%w: output for stream %d", errPeer, f.Stream)
 	case len(f.Payload) == 0:
 		p.credit.ended(rank, which)
@@ -158,8 +161,9 @@ func (r *run) stdinCredit(h *host, f wire.Frame) error {
 		return nil
 	}
 	p := r.placed.Load() // before r.stdin, which is set before it
+	at := p.at(h)
 	rank, which := wire.SplitStream(f.Stream)
-	if !p.has(h.index, rank) || which != wire.In || r.stdin == nil {
+	if !p.has(at, rank) || which != wire.In || r.stdin == nil {
 		return fmt.Errorf("%w: credit for stream %d", errPeer, f.Stream)
 	}
 	r.stdin.grant(rank, wire.CreditOf(f))
@@ -169,6 +173,7 @@ func (r *run) stdinCredit(h *host, f wire.Frame) error {
 // checkMessage refuses what no agent may say: the head believes the rest.
 func (r *run) checkMessage(h *host, m wire.Message) error {
 	p := r.placed.Load()
+	at := p.at(h)
 	switch {
 	case m.Log != nil:
 		if h.logs++; h.logs > maxLogs || len(m.Log.Text) > maxLog {
@@ -177,7 +182,7 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 		return nil
 	case m.Prepared != nil:
 		for _, f := range m.Prepared.Failures {
-			if (f.Rank != -1 && !p.has(h.index, f.Rank)) || f.Code < codeOurs || f.Code > codeNotFound {
+			if (f.Rank != -1 && !p.has(at, f.Rank)) || f.Code < codeOurs || f.Code > codeNotFound {
 				return fmt.Errorf("it cannot prepare rank %d: code %d", f.Rank, f.Code)
 			}
 			if f.Twin != nil && (p == nil || *f.Twin < 0 || *f.Twin >= len(p.hosts)) {
@@ -193,22 +198,22 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 		if n := len(m.Prepared.Unmet); n > maxUnmet {
 			return fmt.Errorf("it says in %d bytes why ranks cannot meet", n)
 		}
-		return p.checkBindings(h.index, m.Prepared)
+		return p.checkBindings(at, m.Prepared)
 	case m.Started != nil:
-		if p == nil || len(m.Started.PIDs) != p.layout.Count[h.index] {
+		if at < 0 || len(m.Started.PIDs) != p.layout.Count[at] {
 			return fmt.Errorf("it started %s", count(len(m.Started.PIDs), "rank"))
 		}
 		return nil
 	case m.Exited != nil:
-		return checkExited(p, h.index, m.Exited)
+		return checkExited(p, at, m.Exited)
 	case m.Abort != nil:
-		if !p.has(h.index, m.Abort.Rank) || m.Abort.At < 0 {
+		if !p.has(at, m.Abort.Rank) || m.Abort.At < 0 {
 			return fmt.Errorf("rank %d aborts, at %v", m.Abort.Rank, m.Abort.At)
 		}
 		return nil
 	case len(m.Parted) > 0:
 		for _, x := range m.Parted {
-			if !p.has(h.index, x.Rank) || x.At < 0 {
+			if !p.has(at, x.Rank) || x.At < 0 {
 				return fmt.Errorf("rank %d leaves MPI, at %v", x.Rank, x.At)
 			}
 		}
@@ -217,15 +222,17 @@ func (r *run) checkMessage(h *host, m wire.Message) error {
 		return r.staging.check(h, m)
 	case m.Settings != nil:
 		return checkSettings(m.Settings)
+	case ofPreflight(m):
+		return r.checkAnswer(h, m)
 	case m.Watching != nil || m.Word != nil:
 		return r.checkWatch(h, m)
 	case m.Picture != nil:
-		return checkPicture(p, h.index, m.Picture)
+		return checkPicture(p, at, m.Picture)
 	case m.Proof != nil:
-		return checkProof(p, h.index, m.Proof)
+		return checkProof(p, at, m.Proof)
 	case m.Done != nil:
 		for _, rank := range m.Done.Killed {
-			if !p.has(h.index, rank) {
+			if !p.has(at, rank) {
 				return fmt.Errorf("it killed rank %d", rank)
 			}
 		}
@@ -282,8 +289,8 @@ func checkPicture(p *placement, host int, pic *wire.Picture) error {
 	return nil
 }
 
-// message handles a control message in the loop.
-func (r *run) message(h *host, m wire.Message) {
+// message handles a control message in the loop. It came at the time given.
+func (r *run) message(h *host, m wire.Message, came time.Time) {
 	e := event{host: h.index, answered: m.Settings != nil, prepared: m.Prepared, started: m.Started, exited: m.Exited, done: m.Done, picture: m.Picture}
 	switch {
 	case m.Log != nil:
@@ -304,6 +311,9 @@ func (r *run) message(h *host, m wire.Message) {
 		h.settings = m.Settings
 	case ofFiles(m):
 		r.staging.message(h, m)
+		return
+	case ofPreflight(m):
+		r.answered(h, m, came)
 		return
 	case m.Watching != nil || m.Word != nil:
 		r.watched(h, m)

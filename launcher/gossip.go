@@ -62,7 +62,7 @@ func (r *run) meet(h *host, others []int) {
 // checkWatch refuses what no agent can know.
 func (r *run) checkWatch(h *host, m wire.Message) error {
 	p := r.placed.Load()
-	if p == nil || p.layout.Count[h.index] == 0 {
+	if at := p.at(h); at < 0 || p.layout.Count[at] == 0 {
 		return errors.New("it watches others without a plan")
 	}
 	if m.Watching != nil {

@@ -22,8 +22,9 @@ const exitPatience = 2 * time.Second
 
 // host is the head's end of one host: a goroutine that dials and then reads frames.
 type host struct {
-	index int
+	index int // among the run's hosts, or released; owned by the loop until the ranks have places, and then it stays
 	spec  hostfile.Host
+	most  int // ranks that it may get at most; 0: as it offers; owned by the loop
 
 	ctx    context.Context // of the link: when it ends, the link is dropped
 	cancel context.CancelFunc
@@ -46,7 +47,13 @@ type host struct {
 	said     bool                    // its silence has been reported; owned by the loop
 	startAt  time.Duration           // when Start was sent, since the ranks' start; owned by the loop
 	gossip   netip.AddrPort          // where its agent listens for the others; owned by the loop
+	sweeping bool                    // what its agent has left is being removed; owned by the loop
+	answers  answers                 // in a preflight; owned by the loop but for what says so
 }
+
+// released is the index of a host that was let go before the ranks had places: what comes
+// from it is no news.
+const released = -1
 
 func newHost(index int, spec hostfile.Host) *host {
 	h := &host{index: index, spec: spec, ended: make(chan struct{}), spoke: map[string]bool{}}

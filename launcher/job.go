@@ -44,6 +44,7 @@ type Job struct {
 	Oversubscribe bool            // more ranks than slots are allowed
 	MapBy         Order           // which hosts get the ranks; "": BySlot
 	RankBy        Order           // how the ranks of an App are numbered; "": as MapBy
+	Mesh          Mesh            // in which the ranks of the only App are arranged, BySlot; nil: in none
 
 	BindTo         string // one of the Bind constants; "": BindNone
 	CoresPerRank   int    // cores (or hardware threads) that each rank is bound to; 0: its even share
@@ -51,6 +52,7 @@ type Job struct {
 
 	Env       envsync.Policy
 	HostEnv   map[string][]envsync.Var // what a host's ranks get beside Env and over it, but not over -x and -genv; by the host's name
+	Visible   map[string][]string      // CUDA_VISIBLE_DEVICES of a host's ranks, by the host's name: one for all, or by local rank; over whatever else sets it
 	Rigor     envsync.Rigor            // what it ends by of what is odd in its environments
 	Prefix    string                   // its bin comes first in the PATH of every rank, its lib in LD_LIBRARY_PATH; absolute; "": nothing
 	Dir       string                   // working directory of every rank whose App names none, unless it lacks what is sent; absolute
@@ -61,6 +63,8 @@ type Job struct {
 
 	Bcast   bool     // the programs of Apps are sent to the hosts
 	Preload []string // files and directories that are sent, too; as all names here they count from Dir
+
+	Preflight *Preflight // what is found out of the hosts before ranks are placed; nil: nothing
 
 	Stdin     int    // a rank, StdinNone or StdinAll
 	Pty       bool   // stdout and stderr of each rank are one pseudo terminal
@@ -84,8 +88,15 @@ type Job struct {
 	ShowLayout        bool          // say the layout before the ranks start
 }
 
-// filled returns the job with defaults for the limits that may not be 0.
+// filled returns the job with defaults for the limits that may not be 0, and without what
+// is for ranks only if none are to be started.
 func (j Job) filled() Job {
+	if j.Preflight != nil && j.Preflight.Only {
+		j.Bcast, j.Preload = false, nil
+		if len(j.Apps) == 0 {
+			j.Apps = []App{{}}
+		}
+	}
 	j.ConnectTimeout = cmp.Or(j.ConnectTimeout, DefaultConnectTimeout)
 	j.LostAfter = cmp.Or(j.LostAfter, DefaultLostAfter)
 	j.Fanout = cmp.Or(j.Fanout, DefaultFanout)

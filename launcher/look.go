@@ -114,6 +114,8 @@ func (m *machine) sayPhase() []action {
 	switch m.phase {
 	case phaseConnecting:
 		what, waiting = "connecting to", hosts(hostDialing, hostAsked)
+	case phaseSurveying:
+		return []action{{say: "no rank runs yet: " + m.surveyStatus()}}
 	case phaseStaging:
 		what, waiting = "bringing files to", hosts(hostUp)
 	case phasePreparing:

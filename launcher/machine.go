@@ -12,11 +12,12 @@ import (
 // phase is where a job stands. It only moves down this list; failures skip ahead to
 // phaseStopping, or to phaseOver when no agent is left to be stopped.
 //
-//	connecting ──all up──► [staging ──all have the files──►] preparing ──all prepared──► running ──all ranks ended──► stopping ──all done──► over
+//	connecting ──all up──► [surveying ──ruled──►] [staging ──all have the files──►] preparing ──all prepared──► running ──all ranks ended──► stopping ──all done──► over
 type phase string
 
 const (
 	phaseConnecting phase = "connecting" // hosts are dialled; hellos come in
+	phaseSurveying  phase = "surveying"  // hosts are examined, and judged, if the job asks for that
 	phaseStaging    phase = "staging"    // files are brought to the hosts, if the job has any
 	phasePreparing  phase = "preparing"  // plans are out
 	phaseRunning    phase = "running"    // start is out
@@ -71,7 +72,15 @@ type event struct {
 	moved    bool // they have come a bit further, somewhere
 	deadline bool // the wait of the current phase has passed
 	looked   bool // the look at the ranks has taken too long
-	stdout   bool // stdout or stderr was closed by its reader
+	probed   bool // it has said what its links are like
+	late     bool // the patience of a survey is over
+
+	told      *facts
+	listening []int         // these hosts were asked to listen for probes
+	rails     *railPlan     // RDMA is to be tried so
+	probing   *wire.Probing // one of them does
+	ruled     []int         // the job goes on with these hosts
+	stdout    bool          // stdout or stderr was closed by its reader
 }
 
 // lostEvent: a host's stream ended, or fell silent, before its Done.
@@ -103,6 +112,15 @@ type action struct {
 	meet    []int         // have host get to know these, in this order
 	watch   time.Duration // so long until the next look after the watch
 	note    *wire.Log     // a line for the user, as an agent's
+
+	survey    bool          // have hosts listen for probes: those that have addresses
+	probe     []int         // have host probe these
+	planRails bool          // ask between which hosts RDMA is to be tried
+	rail      *RailOrder    // have host try its rails so
+	patience  time.Duration // with what takes long in a survey; beside the phase's deadline, never disarms it
+	judge     bool          // all is in that will come: have it judged
+	release   bool          // host is not used: forget it
+	use       []int         // the hosts are these from now on, of those there were
 }
 
 // never as a timer means no deadline.
@@ -134,6 +152,8 @@ type machine struct {
 	looks int   // begun so far
 	watch watch // of the hosts on each other
 
+	inquiry *inquiry // nil: the job has no preflight
+
 	hostFailures []HostFailure // hosts that could not be used; nothing was started then
 	prepare      []PrepareFailure
 	planErr      error
@@ -163,6 +183,7 @@ func newMachine(names []string, job Job, w waits) *machine {
 	for _, n := range names {
 		m.hosts = append(m.hosts, machineHost{name: n, state: hostDialing})
 	}
+	m.inquiry = newInquiry(job, len(names))
 	return m
 }
 
@@ -189,6 +210,8 @@ func (m *machine) react(e event) []action {
 		m.hostAnswered(e.host)
 	case e.failed != nil:
 		m.hostDidNotCome(e.host, e.failed)
+	case e.told != nil, e.listening != nil, e.probing != nil, e.probed, e.rails != nil, e.late, e.ruled != nil:
+		out = m.inquire(e)
 	case e.planned != nil:
 		out = m.place(*e.planned)
 	case e.planErr != nil:
@@ -251,8 +274,14 @@ func (m *machine) settle(out []action) []action {
 			m.phase = phaseStopping
 			break
 		}
+		if m.inquiry != nil {
+			out = append(out, m.beginSurvey()...)
+			break
+		}
 		m.phase = phasePreparing
 		out = append(out, action{timer: m.prepareLimit}, action{plan: true})
+	case m.phase == phaseSurveying && !m.stopping && !m.ending():
+		out = m.survey(out)
 	case m.phase == phaseStaging && !m.stopping && m.none(hostUp):
 		m.phase, m.staged = phasePreparing, true
 		out = append(out, action{timer: m.prepareLimit}, action{prepare: true})
@@ -361,9 +390,12 @@ func (m *machine) hostIsLost(i int, l *lostEvent) []action {
 	}
 	h := &m.hosts[i]
 	m.unwatch(i)
-	if m.begun || m.stopping {
+	switch {
+	case m.begun || m.stopping:
 		m.lostHosts = append(m.lostHosts, lostHost{i, l.why})
-	} else {
+	case m.excused():
+		m.inquiry.hosts[i].err = lostHost{i, l.why}
+	default:
 		m.hostFailures = append(m.hostFailures, HostFailure{Host: h.name, Err: lostHost{i, l.why}})
 	}
 	m.emitHost("host_lost", i, Event{Text: l.why})
@@ -377,7 +409,7 @@ func (m *machine) hostIsLost(i int, l *lostEvent) []action {
 		h.state = hostSweeping
 		out = []action{{host: i, sweep: true}}
 	}
-	if m.phase == phaseConnecting || (m.phase == phaseRunning && m.keepGoing) {
+	if m.phase == phaseConnecting || m.phase == phaseSurveying || (m.phase == phaseRunning && m.keepGoing) {
 		return out // the other hosts are waited for
 	}
 	if m.phase == phaseRunning {

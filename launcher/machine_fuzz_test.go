@@ -36,22 +36,33 @@ func FuzzMachine(f *testing.F) {
 
 // game is a machine on three hosts with what it has ordered.
 type game struct {
-	t       *testing.T
-	m       *machine
-	timer   bool // a deadline is set
-	alarm   bool // a look has a limit
-	watch   bool // a look after the hosts' watch on each other will come
-	now     time.Duration
-	dropped [3]bool
-	swept   [3]bool
-	started bool
-	grace   [3]time.Duration // of the last stop
-	log     []string
+	t        *testing.T
+	m        *machine
+	at       []int   // by host: which of the three it is
+	let      [3]bool // released
+	judging  bool    // a ruling is to come
+	planning bool    // a plan for rails is to come
+	patient  bool    // the patience of a survey will be over
+	timer    bool    // a deadline is set
+	alarm    bool    // a look has a limit
+	watch    bool    // a look after the hosts' watch on each other will come
+	now      time.Duration
+	dropped  [3]bool
+	swept    [3]bool
+	started  bool
+	grace    [3]time.Duration // of the last stop
+	log      []string
 }
 
 func newGame(t *testing.T, flags byte) *game {
 	job := Job{Grace: time.Duration(flags&3) * time.Second, ConnectTimeout: time.Second, KeepGoing: flags&4 != 0, Bcast: flags&8 != 0}
-	g := &game{t: t, m: newMachine([]string{"a", "b", "c"}, job, defaultWaits())}
+	if flags&16 != 0 {
+		job.Preflight = &Preflight{Full: flags&32 != 0, Drop: flags&64 != 0, Only: flags&192 == 192}
+		if flags&8 != 0 {
+			job.Preflight.Rails = func(Survey) [][]RailOrder { return nil }
+		}
+	}
+	g := &game{t: t, at: []int{0, 1, 2}, m: newMachine([]string{"a", "b", "c"}, job, defaultWaits())}
 	for i := range g.grace {
 		g.grace[i] = time.Hour
 	}
@@ -59,9 +70,9 @@ func newGame(t *testing.T, flags byte) *game {
 }
 
 func (g *game) event(kind, arg byte) event {
-	host, n := int(arg%3), int(arg/3)
+	host, n := int(arg%3)%len(g.m.hosts), int(arg/3)
 	e := event{host: host}
-	switch kind % 29 {
+	switch kind % 37 {
 	case 0, 1:
 		e.up, e.answers = &wire.Hello{Cores: 1}, n%3
 	case 2:
@@ -115,6 +126,30 @@ func (g *game) event(kind, arg byte) event {
 		e.watching = &wire.Watching{Port: uint16(n % 4), Joined: n%8 > 0}
 	case 25:
 		e.word = &word{dead: []int{n % 3}, alive: []int{n / 3 % 3}}
+	case 29, 30:
+		e.told = &facts{}
+		if n%8 == 0 {
+			e.told.err = errors.New("broken")
+		}
+	case 31:
+		e.probing = &wire.Probing{Port: uint16(n % 8)}
+	case 32, 33:
+		e.probed = true
+	case 34:
+		e.late = g.patient
+		e.moved = !g.patient // it would not go off
+	case 35:
+		if !g.judging || g.m.stopping {
+			e.moved = true
+			break
+		}
+		e.ruled = [][]int{{0, 1, 2}, {2, 0}, {1}, {2, 1, 0}}[n%4]
+	case 36:
+		if !g.planning || g.m.stopping {
+			e.moved = true
+			break
+		}
+		e.rails = &railPlan{[][][]RailOrder{nil, {{{From: 0, To: 1}, {From: 1, To: 0}, {From: 0, To: 2}}, {{From: 5, To: -1}}, {{From: 2, To: 0}}}}[n%2]}
 	case 26, 27:
 		if !g.watch { // it would not go off
 			e.moved = true
@@ -134,12 +169,24 @@ func (g *game) play(e event) {
 	if e.looked {
 		g.alarm = false
 	}
+	if e.late {
+		g.patient = false
+	}
+	if e.ruled != nil {
+		g.judging = false
+	}
+	if e.rails != nil {
+		g.planning = false
+	}
 	if e.around != nil {
 		g.watch = false
 	}
 	g.log = append(g.log, fmt.Sprintf("%+v", e))
 	for _, a := range g.m.step(e) {
 		g.check(a)
+	}
+	if g.m.phase == phaseSurveying && !g.judging && !g.planning && !g.timer && !g.patient {
+		g.fail("a survey that nothing ends")
 	}
 	ended := 0
 	for _, r := range g.m.ranks {
@@ -162,26 +209,60 @@ func (g *game) play(e event) {
 }
 
 func (g *game) check(a action) {
-	live := g.m.live(a.host)
+	host := g.at[a.host]
+	live := a.host < len(g.m.hosts) && g.m.live(a.host)
 	switch {
+	case a.survey:
+		if len(g.m.hosts) != 3 {
+			g.fail("a second survey")
+		}
+		asked := []int{}
+		for i := range g.m.hosts {
+			if g.m.counts(i) {
+				asked = append(asked, i)
+			}
+		}
+		g.play(event{listening: asked})
+	case a.probe != nil:
+		if !live || len(a.probe) == 0 {
+			g.fail("%+v of host %d, which is %s", a.probe, host, g.m.hosts[a.host].state)
+		}
+	case a.patience != 0:
+		g.patient = a.patience > 0
+	case a.planRails:
+		g.planning = true
+	case a.rail != nil:
+		if !live || !g.m.counts(a.rail.To) {
+			g.fail("rails of host %d to host %d, which is gone", host, a.rail.To)
+		}
+	case a.judge:
+		g.judging = true
+	case a.release:
+		g.let[host] = true
+	case a.use != nil:
+		var at []int
+		for _, i := range a.use {
+			at = append(at, g.at[i])
+		}
+		g.at = at
 	case a.plan:
 		counts := []int{2, 1, 0}
 		if g.m.keepGoing {
 			counts = []int{1, 2, 3}
 		}
-		l := evenly(counts...)
+		l := evenly(counts[:len(g.m.hosts)]...)
 		g.play(event{planned: &l})
 	case a.stage || a.prepare:
 		if g.started || g.m.stopping {
 			g.fail("files or plans behind the start or the stop")
 		}
 	case a.drop:
-		g.dropped[a.host] = true
+		g.dropped[host] = true
 	case a.sweep:
-		if g.swept[a.host] || g.dropped[a.host] {
+		if g.swept[host] || g.dropped[host] {
 			g.fail("host %d is swept twice, or without a link", a.host)
 		}
-		g.swept[a.host] = true
+		g.swept[host] = true
 	case a.timer == never:
 		g.timer = false
 	case a.timer > 0:
@@ -204,14 +285,14 @@ func (g *game) check(a action) {
 		g.watch = true
 		g.started = true
 	case a.send != nil:
-		if g.dropped[a.host] {
+		if g.dropped[host] {
 			g.fail("%+v is sent to host %d, which was let go", a.send, a.host)
 		}
 		if s := a.send.Stop; s != nil {
-			if s.Grace > g.grace[a.host] {
-				g.fail("host %d: grace grows from %v to %v", a.host, g.grace[a.host], s.Grace)
+			if s.Grace > g.grace[host] {
+				g.fail("host %d: grace grows from %v to %v", a.host, g.grace[host], s.Grace)
 			}
-			g.grace[a.host] = s.Grace
+			g.grace[host] = s.Grace
 		} else if !live {
 			g.fail("%+v is sent to host %d, which is %s", a.send, a.host, g.m.hosts[a.host].state)
 		}
@@ -239,8 +320,16 @@ func (g *game) end() {
 	if g.m.step(event{signal: syscall.SIGINT}) != nil {
 		g.fail("something is to be done after the end")
 	}
+	for i, at := range g.at {
+		g.let[at] = g.let[at] || g.dropped[at] || g.m.hosts[i].state == hostFailed
+	}
+	for i, let := range g.let {
+		if !let {
+			g.fail("host %d: its link is open", i)
+		}
+	}
 	for i, h := range g.m.hosts {
-		if !g.dropped[i] && h.state != hostFailed {
+		if !g.dropped[g.at[i]] && h.state != hostFailed {
 			g.fail("host %d is %s, and its link is open", i, h.state)
 		}
 	}

@@ -67,27 +67,17 @@ func play(t *testing.T, script string) string {
 }
 
 type scripted struct {
-	t *testing.T
-	m *machine
+	t     *testing.T
+	m     *machine
+	names []string // of the hosts, as who carries actions out has them
 }
 
 func (s *scripted) line(line string) []string {
 	f := strings.Fields(line)
 	switch f[0] {
-	case "hosts": // hosts NAME... [keep-going] [no-grace] [files]
-		keep, grace, files := false, 6*time.Second, false
-		for ; ; f = f[:len(f)-1] {
-			if last := f[len(f)-1]; last == "keep-going" {
-				keep = true
-			} else if last == "no-grace" {
-				grace = 0
-			} else if last == "files" {
-				files = true
-			} else {
-				break
-			}
-		}
-		s.m = newMachine(f[1:], Job{Grace: grace, ConnectTimeout: 20 * time.Second, Timeout: time.Hour, KeepGoing: keep, Bcast: files}, defaultWaits())
+	case "hosts": // hosts NAME... [keep-going] [no-grace] [files] [preflight] [full] [rdma] [only] [drop]
+		job, names := scriptJob(f[1:])
+		s.m, s.names = newMachine(names, job, defaultWaits()), names
 		s.m.listened = true
 		s.m.announce()
 		return nil
@@ -127,6 +117,7 @@ func (s *scripted) host(name string) int {
 // started H [pids=N,N] | exited RANK [code=N] [signal=N] [at=D] [text=T] [bystop] [host=H] | done H [killed=N] [left=T] |
 // listens H | joined H | alone H WHY | word H [dead=H,H] [alive=H,H] | around NOW [H=HEARD]... |
 // moved | staged H | unstaged H WHY | lost H WHY | died H WHY | swept H [WHY] | silent H D [fresh=N] | unheard H D fresh=N | signal NAME | timeout |
+// asked [H]... | opens H | closed H | told H [WHY] | probed H | rails [H>H[,H>H]...]... | late | ruled [H]... |
 // deadline | stdout | pictured H ID | looked | differ H NAME
 // Times of ranks are since their start; "hosts" may end in keep-going, no-grace and files.
 func (s *scripted) event(f []string) event {
@@ -161,6 +152,14 @@ func (s *scripted) event(f []string) event {
 		return event{unstaged: []PrepareFailure{{Host: f[1], Rank: -1, Code: codeOurs, Text: arg(2)}}}
 	case "looked":
 		return event{looked: true}
+	case "asked":
+		return event{listening: s.list(f[1:])}
+	case "rails":
+		return event{rails: s.rails(f[1:])}
+	case "late":
+		return event{late: true}
+	case "ruled":
+		return event{ruled: s.list(f[1:])}
 	}
 	e := event{host: s.host(f[1])}
 	switch f[0] {
@@ -171,6 +170,17 @@ func (s *scripted) event(f []string) event {
 		}
 	case "answered":
 		e.answered = true
+	case "told":
+		e.told = &facts{}
+		if arg(2) != "" {
+			e.told.err = errors.New(arg(2))
+		}
+	case "opens":
+		e.probing = &wire.Probing{Port: 9}
+	case "closed":
+		e.probing = &wire.Probing{}
+	case "probed":
+		e.probed = true
 	case "failed":
 		e.failed = errors.New(arg(2))
 	case "prepared":
@@ -352,8 +362,10 @@ func signalNumber(name string) syscall.Signal {
 }
 
 func (s *scripted) show(a action) string {
-	name := s.m.hosts[a.host].name
+	name := s.names[a.host]
 	switch {
+	case a.survey || a.probe != nil || a.planRails || a.rail != nil || a.patience != 0 || a.judge || a.release || a.use != nil:
+		return s.showSurvey(a)
 	case a.plan:
 		return "plan"
 	case a.stage:

@@ -15,6 +15,7 @@ type Offer struct {
 	Limit  int    // ranks it may get without --oversubscribe, ≥ Slots
 	Max    int    // ranks it may get at all; 0: no limit
 	Origin string // where Slots comes from, for people: "hosts:3", "-H", "2 cores"
+	Domain string // the NVLink domain that its GPUs are in, with other hosts'; "": not known
 }
 
 // Layout says where each rank runs. Programs follow each other: the ranks of the first
@@ -22,6 +23,7 @@ type Offer struct {
 type Layout struct {
 	Ranks []Place // by rank
 	Count []int   // ranks on each host, by index of the offers
+	Mesh  Mesh    // of the job's ranks, each axis with its size; nil: there is none
 }
 
 // Place is one rank's place.
@@ -66,8 +68,8 @@ const (
 
 // Place lays the job's ranks out over the offers, one program after the other. A host
 // without slots gets none, whatever else is asked for. It returns a *SlotsError when
-// they do not fit, a *CountError when it cannot be told how many there are, and is a
-// pure function.
+// they do not fit, a *CountError when it cannot be told how many there are, a *MeshError
+// when they cannot be arranged in the job's mesh, and is a pure function.
 func (j Job) Place(offers []Offer) (Layout, error) {
 	l, err := j.lay(offers)
 	if e, ok := errors.AsType[*SlotsError](err); ok {
@@ -78,6 +80,15 @@ func (j Job) Place(offers []Offer) (Layout, error) {
 
 // lay is Place without the ways out of a *SlotsError.
 func (j Job) lay(offers []Offer) (Layout, error) {
+	l, err := j.layRanks(offers)
+	if err != nil || j.Mesh == nil {
+		return l, err
+	}
+	return j.arrange(l, offers)
+}
+
+// layRanks is lay without the job's mesh.
+func (j Job) layRanks(offers []Offer) (Layout, error) {
 	p := placer{job: j, offers: offers, at: map[string]int{}, layout: Layout{Count: make([]int, len(offers))}}
 	for h, o := range offers {
 		p.at[o.Name] = h

@@ -29,7 +29,7 @@ func streamCredit(ranks int) int {
 // offer says what a host can take; hello is nil before it has come, and then ok is
 // false for a host that alone knows its slots.
 func offer(h hostfile.Host, hello *wire.Hello) (o Offer, ok bool) {
-	o = Offer{Name: h.Name, Slots: h.Slots, Limit: h.Slots, Max: h.MaxSlots, Origin: h.Place()}
+	o = Offer{Name: h.Name, Slots: h.Slots, Limit: h.Slots, Max: h.MaxSlots, Origin: h.Place(), Domain: h.Domain}
 	if h.Slots >= 0 {
 		return o, true
 	}
@@ -51,14 +51,27 @@ func offer(h hostfile.Host, hello *wire.Hello) (o Offer, ok bool) {
 	return o, true
 }
 
+// offer is what h can take.
+func (h *host) offer() Offer {
+	o, _ := offer(h.spec, h.hello)
+	if h.most > 0 {
+		o.Slots, o.Limit = min(o.Slots, h.most), min(o.Limit, h.most)
+	}
+	return o
+}
+
 // thisMachine is the File of the host that stands for "no host was named".
 const thisMachine = "this machine"
 
 // neededHosts are the hosts to connect to: those that get ranks if the list tells
-// every host's slots, else all. No host means this machine.
+// every host's slots, else all; also all if it is for a preflight to say which get ranks.
+// No host means this machine.
 func (j Job) neededHosts() ([]hostfile.Host, error) {
 	if len(j.Hosts) == 0 {
 		return []hostfile.Host{{Name: "localhost", Slots: -1, File: thisMachine}}, nil
+	}
+	if p := j.Preflight; p != nil && (p.Only || p.Drop) {
+		return j.Hosts, nil
 	}
 	var offers []Offer
 	for _, h := range j.Hosts {
@@ -183,6 +196,7 @@ func routeTo(peers []peer, self int) string {
 // nodes it counts the hosts that have ranks.
 type planner struct {
 	hosts   []string // their names
+	offers  []Offer
 	job     Job
 	id      string
 	secret  []byte
@@ -258,6 +272,8 @@ func (p *planner) rankEnv(rank int) []envsync.Var {
 		Backend: p.job.Backend, EnvDigest: p.digest(place), Dir: "/tmp/gorun-" + p.id,
 	})
 	vars = append(vars, p.job.pmiVars(rank, p.layout.Size())...)
+	vars = append(vars, p.layout.Mesh.vars(rank)...)
+	vars = append(vars, p.devices(place)...)
 	return append(vars, envsync.Var{Name: "GORUN_HOST_ADDR", Value: p.site.addrs[place.Host], Origin: "gorun"})
 }
 

@@ -12,6 +12,7 @@ import (
 type Result struct {
 	JobID        string          `json:"job_id"`
 	Hosts        []HostResult    `json:"hosts"`
+	Excluded     []Excluded      `json:"excluded,omitempty"` // hosts without which the job went on
 	Ranks        []RankResult    `json:"ranks"`
 	First        *RankResult     `json:"first_failure,omitempty"`
 	Others       int             `json:"other_failures"` // ranks that failed by themselves beside First

@@ -30,12 +30,14 @@ type run struct {
 	env    environment
 	cargo  *cargo // nil: no files are brought to the hosts
 
+	unneeded  int       // slots of hosts that ranks do not need
 	libraries libraries // of NCCL on the hosts, as far as these have told
 	lacked    lacked    // likewise
 	unmet     unmet     // likewise
 	bindings  bindings  // of the ranks, as far as hosts have told
 
-	hosts  []*host
+	all    []*host // that are dialled
+	hosts  []*host // those of them that the job has, once it is known which
 	m      *machine
 	dialer *transport.Dialer
 	out    *output.Merger // gorun's own lines, and the ranks' once they are placed
@@ -44,6 +46,7 @@ type run struct {
 	trouble chan func()    // the same of the merger's, which must not wait; room for its two calls in a job's life
 	over    chan struct{}  // closed when the loop has ended
 	aside   sync.WaitGroup // goroutines that the loop has started
+	sweeps  sync.WaitGroup // those of them that sweep a host
 
 	// Set when the job is placed; read by the hosts' goroutines through placed.
 	placed  atomic.Pointer[placement]
@@ -58,7 +61,8 @@ type run struct {
 	toldGone  bool                // it was said of a rank that it did not do so by MPI_Finalize
 	toldAgain bool                // that a rank was an MPI program twice
 
-	staging *staging // nil without a cargo; set before the hosts' goroutines start
+	staging *staging     // nil without a cargo; set before the hosts' goroutines start
+	exam    *examination // nil without a preflight
 
 	warned      string                       // the first warning
 	awaits      bool                         // it was said of a host that it is waited for
@@ -87,6 +91,14 @@ type placement struct {
 	credit *creditBook
 }
 
+// at is the index of h, and -1 before it has one that stays.
+func (p *placement) at(h *host) int {
+	if p == nil {
+		return -1
+	}
+	return h.index
+}
+
 // has reports whether rank runs on host h.
 func (p *placement) has(h, rank int) bool {
 	return p != nil && rank >= 0 && rank < p.layout.Size() && p.layout.Ranks[rank].Host == h
@@ -107,8 +119,9 @@ func Run(ctx context.Context, job Job, io IO) (*Result, error) {
 
 // newRun checks what can be checked without a connection.
 func newRun(job Job, io IO, w waits) (*run, error) {
+	job = job.filled()
 	r := &run{
-		job: job.filled(), io: io, id: newID(), secret: make([]byte, 32), began: time.Now(),
+		job: job, io: io, id: newID(), secret: make([]byte, 32), began: time.Now(),
 		post: make(chan func(), 256), trouble: make(chan func(), 2), over: make(chan struct{}),
 		lacked: lacked{}, unmet: unmet{},
 	}
@@ -125,11 +138,13 @@ func newRun(job Job, io IO, w waits) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.unneeded = job.unneeded(hosts)
 	var names []string
 	for i, h := range hosts {
 		r.hosts = append(r.hosts, newHost(i, h))
 		names = append(names, h.Name)
 	}
+	r.all, r.exam = r.hosts, newExamination(r.job.Preflight)
 	r.m = newMachine(names, r.job, w)
 	r.m.listened = io.Events != nil
 	if r.dialer, err = r.newDialer(); err != nil {
@@ -165,7 +180,7 @@ func (r *run) newDialer() (*transport.Dialer, error) {
 func (r *run) follow(ctx context.Context) (*Result, error) {
 	defer r.dialer.Close()
 	r.readFiles()
-	for _, h := range r.hosts {
+	for _, h := range r.all {
 		go h.serve(r.dialer, r)
 	}
 	r.loop(ctx)
@@ -226,6 +241,9 @@ func (r *run) loop(ctx context.Context) {
 			r.step(event{looked: true})
 		case <-r.around.C:
 			r.lookAround()
+		case <-r.exam.over():
+			r.exam.patience.off()
+			r.step(event{late: true})
 		case <-beat.C:
 			r.heartbeat()
 		case <-status:
@@ -347,6 +365,24 @@ func (r *run) do(a action) {
 		r.meet(h, a.meet)
 	case a.watch != 0:
 		r.around.set(a.watch)
+	case a.survey:
+		r.beginSurvey()
+	case a.probe != nil:
+		r.probe(h, a.probe)
+	case a.planRails:
+		r.planRails()
+	case a.rail != nil:
+		r.tryRails(h, *a.rail)
+	case a.patience == never:
+		r.exam.patience.off()
+	case a.patience != 0:
+		r.exam.patience.set(a.patience)
+	case a.judge:
+		r.judge()
+	case a.release:
+		r.release(h)
+	case a.use != nil:
+		r.use(a.use)
 	case a.note != nil:
 		r.note(a.note.Level, a.note.Text)
 	case a.suspend:
@@ -395,70 +431,6 @@ func (r *run) forget(h *host) {
 	}
 	for _, rank := range r.planner.ranks[h.index] {
 		r.stdin.forget(rank)
-	}
-}
-
-// sweep removes what an agent that died has left, over the connection it died on.
-func (r *run) sweep(h *host) {
-	limit := r.m.waits.stop
-	if r.now()-time.Duration(h.heard.Load()) > min(r.job.LostAfter, r.m.waits.quiet) {
-		limit = r.m.waits.kill // most likely nobody is there to answer
-	}
-	r.aside.Go(func() {
-		ctx, cancel := context.WithTimeoutCause(h.ctx, limit, fmt.Errorf("it did not answer within %v", limit))
-		defer cancel()
-		out, err := h.link.Run(ctx, "agent", "sweep", r.id)
-		if text := strings.TrimSpace(string(out)); err != nil && text != "" {
-			err = fmt.Errorf("%w: %s", err, output.Clean(text))
-		}
-		r.tell(func() { r.step(event{host: h.index, swept: &sweptEvent{err}}) })
-	})
-}
-
-// suspend stops this process once the agents have been told to pause.
-func (r *run) suspend() {
-	if r.io.Suspend == nil {
-		return
-	}
-	r.flushLinks(time.Second)
-	r.suspensions.Add(1)
-	show := r.out.Hide()
-	before := time.Now()
-	r.dialer.Suspend(r.io.Suspend)
-	show()
-	took := time.Since(before)
-	r.paused += took
-	r.limit.shift(took)
-	r.deadline.shift(took)
-	r.looking.shift(took)
-	r.around.shift(took)
-	r.lateness.shift(took)
-	for _, h := range r.hosts {
-		h.heard.Store(int64(r.now()))
-	}
-}
-
-// flushLinks returns when what was queued for the live hosts has been written, or
-// the limit is over.
-func (r *run) flushLinks(limit time.Duration) {
-	late := time.After(limit)
-	told := make(chan struct{}, len(r.hosts))
-	n := 0
-	for _, h := range r.hosts {
-		if r.m.live(h.index) {
-			n++
-			r.aside.Go(func() {
-				h.send.SendBulk(wire.Frame{Kind: wire.Heartbeat}) // bulk goes after what was queued
-				told <- struct{}{}
-			})
-		}
-	}
-	for range n {
-		select {
-		case <-told:
-		case <-late:
-			return
-		}
 	}
 }
 

@@ -19,6 +19,8 @@ func (m *machine) status(elapsed time.Duration) string {
 		return ""
 	case m.phase == phaseConnecting:
 		return fmt.Sprintf("%d of %s connected%s, %v; waiting for %s", len(m.in(hostAsked, hostUp)), count(len(m.hosts), "host"), m.notUsable(), took, someOf(m.in(hostDialing, hostAsked)))
+	case m.phase == phaseSurveying:
+		return m.surveyStatus() + fmt.Sprintf(", %v", took)
 	case m.phase == phaseStaging:
 		return fmt.Sprintf("bringing files to %s, %v", someOf(m.in(hostUp)), took)
 	case m.phase == phasePreparing:
@@ -33,6 +35,25 @@ func (m *machine) status(elapsed time.Duration) string {
 		return fmt.Sprintf("waiting for %s to clean up, %v", someOf(m.in(hostAsked, hostUp, hostStaged, hostPrepared, hostStarted, hostSweeping)), took)
 	}
 	return ""
+}
+
+// surveyStatus says how far the survey of the hosts is, and whom it waits for.
+func (m *machine) surveyStatus() string {
+	if m.inquiry.stage == surveyJudging {
+		return "judging what the hosts have told"
+	}
+	done, total, what := m.surveyed()
+	text := fmt.Sprintf("preflight: %d of %d %s", done, total, what)
+	var names []string
+	for i, h := range m.hosts {
+		if q := m.inquiry.hosts[i]; m.counts(i) && (!q.told || q.waiting > 0) {
+			names = append(names, h.name)
+		}
+	}
+	if len(names) > 0 {
+		text += "; waiting for " + someOf(names)
+	}
+	return text
 }
 
 // notUsable counts the hosts that have failed, if any.

@@ -16,6 +16,10 @@ type waits struct {
 	stop   time.Duration // for an agent to confirm the stop, after the grace
 	kill   time.Duration // the same, when nothing was given grace
 	answer time.Duration // for a host to tell of its settings
+	listen time.Duration // for it to say that it listens for probes
+	probe  time.Duration // for any host to say what its links are like, when they are probed
+	rails  time.Duration // for any host to say what its rails are like
+	probes time.Duration // until no more pairs of hosts begin to probe each other
 	stage  time.Duration // for anything to move while files are brought to the hosts
 	look   time.Duration // for the hosts to say what their ranks are doing
 	watch  time.Duration // from the start of the ranks to that of the hosts' watch on each other
@@ -28,7 +32,7 @@ type waits struct {
 func defaultWaits() waits {
 	return waits{
 		beat: 2 * time.Second, silent: 10 * time.Second, stop: 10 * time.Second, kill: 5 * time.Second,
-		answer: 12 * time.Second, stage: 30 * time.Second, look: lookLimit, drop: 2 * time.Second, flush: time.Second,
+		answer: 12 * time.Second, listen: 5 * time.Second, probe: 12 * time.Second, rails: 40 * time.Second, probes: 20 * time.Second, stage: 30 * time.Second, look: lookLimit, drop: 2 * time.Second, flush: time.Second,
 		watch: 2 * time.Second, join: wire.JoinLimit + 2*time.Second, quiet: 5 * time.Second,
 	}
 }
@@ -185,6 +189,8 @@ func (m *machine) deadlinePassed() []action {
 			}
 		}
 		return nil
+	case m.phase == phaseSurveying && !m.stopping:
+		return m.surveyStands()
 	case m.phase == phaseRunning:
 		return m.stopWithin(m.grace / 2)
 	case m.phase == phaseStaging:

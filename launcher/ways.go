@@ -27,7 +27,7 @@ func (j Job) ways(e *SlotsError, offers []Offer) Ways {
 		trial := j
 		trial.Apps = slices.Clone(j.Apps)
 		change(&trial)
-		_, err := trial.lay(append(slices.Clone(offers), more...))
+		_, err := trial.layRanks(append(slices.Clone(offers), more...))
 		return err == nil
 	}
 	np := j.Apps[e.App].NP
