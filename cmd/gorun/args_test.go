@@ -21,7 +21,7 @@ func parseOptions(args []string) (options, error) {
 // differ returns how options differ in what flags say, "" if not at all.
 func differ(want, got options) string {
 	got.said, got.lastName, got.config, got.configFile = nil, use{}, config{}, ""
-	return cmp.Diff(want, got, cmp.AllowUnexported(options{}, use{}, mapping{}, binding{}, config{}, forwarded{}))
+	return cmp.Diff(want, got, cmp.AllowUnexported(options{}, preflightOptions{}, configuredThreshold{}, use{}, mapping{}, binding{}, config{}, forwarded{}))
 }
 
 // given returns the options of args, and fails the test on an error.

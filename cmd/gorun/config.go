@@ -16,12 +16,13 @@ import (
 
 // config is what configuration files and GORUN_* variables say, which flags override.
 type config struct {
-	layers  [][]use           // of the flags that the keys stand for; a later layer wins
-	env     []envsync.Setting // [env], a later one wins
-	hosts   []hostTable       // [[host]], a later one wins
-	forward forwarded
-	files   []configFile // in the order in which they were looked for
-	unknown []string     // GORUN_* variables that say nothing, each with what may be meant
+	layers     [][]use           // of the flags that the keys stand for; a later layer wins
+	env        []envsync.Setting // [env], a later one wins
+	hosts      []hostTable       // [[host]], a later one wins
+	forward    forwarded
+	thresholds []configuredThreshold // of [preflight], a later one wins
+	files      []configFile          // in the order in which they were looked for
+	unknown    []string              // GORUN_* variables that say nothing, each with what may be meant
 }
 
 // forwarded is the list of prefixes by which names of the launch environment are sent.
@@ -174,6 +175,7 @@ func (conf *config) readEnvironment(env environment) {
 	var uses []use
 	flags := configured()
 	names := []string{"CONFIG"}
+	ofRank := env.get("GORUN_RANK") != ""
 	seen := map[string]bool{} // of a repeated name the first counts
 	for _, f := range flags {
 		names = append(names, strings.TrimPrefix(f.variable(), "GORUN_"))
@@ -186,7 +188,7 @@ func (conf *config) readEnvironment(env environment) {
 		seen[name] = true
 		switch {
 		case !own || name == "GORUN_CONFIG" || value == "" || before:
-		case i > 0:
+		case i > 0 && !(ofRank && envsync.RankName(name)):
 			uses = append(uses, use{name: flags[i-1].name(), value: value, typed: name, origin: name})
 		case !envsync.RankName(name):
 			if near := nearest(rest, names); near != "" {

@@ -298,11 +298,11 @@ func TestWinning(t *testing.T) {
 	}
 }
 
-// No flag's variable is one that gorun sets for ranks, but the backend's, which means
-// the same there.
+// No flag's variable is one that gorun sets for ranks, but those of the backend and the mesh,
+// which say nothing to a gorun that a rank starts.
 func TestVariablesAreNotThoseOfRanks(t *testing.T) {
 	for _, f := range configured() {
-		if name := f.variable(); name != "GORUN_BACKEND" && (envsync.RankName(name) || name == "GORUN_CONFIG") {
+		if name := f.variable(); name != "GORUN_BACKEND" && name != "GORUN_MESH" && (envsync.RankName(name) || name == "GORUN_CONFIG") {
 			t.Errorf("%s is a name of ranks", name)
 		}
 	}
@@ -333,6 +333,11 @@ func TestConfigExample(t *testing.T) {
 	for _, f := range configured() {
 		if !there[f.key] {
 			t.Errorf("docs/gorun.toml lacks the key %s", f.key)
+		}
+	}
+	for _, each := range thresholds() {
+		if !there["preflight."+each.key] {
+			t.Errorf("docs/gorun.toml lacks the key preflight.%s", each.key)
 		}
 	}
 }

@@ -30,6 +30,9 @@ func (r *configReader) entry(e entry) error {
 	case e.key() == "forward":
 		return r.prefixes(e)
 	}
+	if is, err := r.threshold(e); is {
+		return err
+	}
 	i := slices.IndexFunc(r.flags, func(f flag) bool { return f.key == e.key() })
 	switch {
 	case i >= 0 && e.value != nil:
@@ -75,6 +78,9 @@ func (r *configReader) unknownKey(e entry) error {
 	err := e.at.errorf("unknown %s %q", what, e.key())
 	word := strings.ReplaceAll(e.path[len(e.path)-1], "_", "-")
 	whole := map[string]string{"env": "env", "forward": "forward", "host": "[[host]]"} // by what may be meant
+	for _, t := range thresholds() {
+		whole["preflight."+t.key] = "preflight." + t.key
+	}
 	for _, f := range r.flags {
 		section, last, sectioned := strings.Cut(f.key, ".")
 		whole[f.key] = f.key

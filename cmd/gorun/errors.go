@@ -75,6 +75,9 @@ func fullReport(err error, o options) report {
 	if e, ok := errors.AsType[*usageError](err); ok {
 		return report{[]string{e.msg}, e.hints}
 	}
+	if e, ok := errors.AsType[*verdictError](err); ok {
+		return verdictReport(e, o)
+	}
 	if e, ok := errors.AsType[*launcher.HostsError](err); ok {
 		r := hostsReport(e, "nothing was started")
 		if hint := o.waitHint(e.Hosts); hint != "" {
@@ -87,6 +90,9 @@ func fullReport(err error, o options) report {
 	}
 	if e, ok := errors.AsType[*launcher.SlotsError](err); ok {
 		return slotsReport(e, o)
+	}
+	if e, ok := errors.AsType[*launcher.MeshError](err); ok {
+		return meshReport(e)
 	}
 	if e, ok := errors.AsType[*launcher.SettingsError](err); ok {
 		return settingsReport(e, o)

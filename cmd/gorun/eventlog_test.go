@@ -137,6 +137,7 @@ func TestMachinesEventsAsDocumented(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
+	files = append(files, "../../launcher/testdata/machine/preflight-drops.txt")
 	seen := map[string]bool{"start": true, "host_connected": true, "warning": true, "picture": true, "environment": true, "end": true}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

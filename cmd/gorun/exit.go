@@ -87,6 +87,9 @@ func errorCode(err error) int {
 	if e, ok := errors.AsType[*launcher.PrepareError](err); ok {
 		return e.Failures[0].Code
 	}
+	if e, ok := errors.AsType[*verdictError](err); ok {
+		return e.code()
+	}
 	if isUsage(err) {
 		return exitUsage
 	}
@@ -120,6 +123,7 @@ func isUsage(err error) bool {
 		is(errors.AsType[*envsync.SizeError](err)) ||
 		is(errors.AsType[*launcher.SlotsError](err)) ||
 		is(errors.AsType[*launcher.CountError](err)) ||
+		is(errors.AsType[*launcher.MeshError](err)) ||
 		is(errors.AsType[*launcher.StdinError](err)) ||
 		is(errors.AsType[*output.PatternError](err)) ||
 		is(errors.AsType[*launcher.UnknownSlotsError](err))

@@ -10,11 +10,11 @@ import (
 // groups is the table of flags. A new flag is a row here and an entry in help.txt;
 // `make docs` brings it into the manual.
 func (o *options) groups() []group {
-	return []group{o.whereFlags(), o.whatFlags(), o.environmentFlags(), o.outputFlags(), o.failureFlags(), o.diagnosisFlags(), o.peerFlags()}
+	return []group{o.whereFlags(), o.whatFlags(), o.environmentFlags(), o.outputFlags(), o.preflightFlags(), o.failureFlags(), o.diagnosisFlags(), o.peerFlags()}
 }
 
 func (o *options) whereFlags() group {
-	return group{"Where to run", slices.Concat(o.hostFlags(), o.placeFlags(), o.reachFlags()),
+	return group{"Where to run", slices.Concat(o.hostFlags(), o.placeFlags(), o.layoutFlags(), o.reachFlags()),
 		`Without -hostfile and -H the ranks run on this machine, without ssh: one for each GPU or,
 		without GPUs, core; with -np up to 64. A host that is this machine, by its name or address
 		and without a user or port of its own, is started without ssh, too.`}

@@ -158,5 +158,8 @@ func (o *options) settle() error {
 		return contradict("--oversubscribe", "NOOVERSUBSCRIBE")
 	}
 	o.oversubscribe = o.oversubscribe || o.mapBy.over
+	if err := o.settleMesh(); err != nil {
+		return err
+	}
 	return o.settleBinding()
 }

@@ -24,6 +24,10 @@ type options struct {
 	mapBy           mapping
 	bySlot, byNode  bool
 	rankBy          launcher.Order // "": not given
+	mesh            string         // as launcher.Mesh writes it; "": not given
+	topology        string         // a file; "": not given
+	orderHosts      string         // "": not given
+	gpuBind         string         // "": not given
 	oversubscribe   bool
 	noOversubscribe bool
 	bindTo          binding
@@ -82,6 +86,9 @@ type options struct {
 	said       map[string][]use // by the name of the flag: what counts for it
 	lastName   use              // the -x right before the program, if any
 
+	preflight preflightOptions
+	typed     []string // the command line, without the name of gorun itself
+
 	appFile string // the programs are in it
 	program []string
 	marked  bool      // "--" stood before the program
@@ -111,7 +118,9 @@ func (c *command) options(args []string) (options, error) {
 }
 
 // informs reports whether gorun is asked about itself, and starts nothing.
-func (o *options) informs() bool { return o.help || o.version || o.completion != "" }
+func (o *options) informs() bool {
+	return o.help || o.version || o.completion != "" || o.preflight.explain != ""
+}
 
 // readOptions reads a command line, and the file of --app if it names one, over what the
 // configuration says of the flags that wanted reports by name. Its errors are *usageError.

@@ -58,6 +58,7 @@ func run(ctx context.Context, args, env []string, stdin *os.File, stdout, stderr
 // launch runs a job.
 func (c *command) launch(ctx context.Context, args []string) int {
 	o, err := c.options(args)
+	o.typed = args
 	switch {
 	case err != nil && checkResult(o.result) == nil:
 		return c.end(o, nil, err)
@@ -69,6 +70,8 @@ func (c *command) launch(ctx context.Context, args []string) int {
 		return c.show(versionLine())
 	case o.completion != "":
 		return c.show(completionScript(o.completion))
+	case o.preflight.explain != "":
+		return c.explain(o)
 	}
 	c.tellConfig(o)
 	switch {
@@ -77,8 +80,7 @@ func (c *command) launch(ctx context.Context, args []string) int {
 	case o.showEnv:
 		return c.print(o, launcher.ShowEnv)
 	case o.dryRun:
-		cores, gpus := agent.Capacity()
-		return c.print(o, func(w io.Writer, job launcher.Job) error { return launcher.DryRun(w, job, cores, gpus) })
+		return c.dryRun(o)
 	}
 	if err := checkResult(o.result); err != nil {
 		return c.fail(err, o)
@@ -86,7 +88,13 @@ func (c *command) launch(ctx context.Context, args []string) int {
 	if c.events, err = openEvents(o.events, c.stdout, o.concealIn); err != nil {
 		return c.end(o, nil, err)
 	}
-	res, err := c.job(ctx, o)
+	if err := o.preflight.checkFiles(); err != nil {
+		return c.end(o, nil, err)
+	}
+	if o.preflight.facts != "" {
+		return c.end(o, nil, c.judgeAgain(o))
+	}
+	res, err := c.survey(ctx, o)
 	return c.end(o, res, err)
 }
 
@@ -118,6 +126,9 @@ func (c *command) job(ctx context.Context, o options) (*launcher.Result, error) 
 		return nil, err
 	}
 	if err := checkOutputDir(job.OutputDir); err != nil {
+		return nil, err
+	}
+	if err := o.examine(&job); err != nil {
 		return nil, err
 	}
 	if err := c.reportPID(o.pidTo); err != nil {
@@ -272,12 +283,16 @@ func (c *command) newJob(o options) (launcher.Job, error) {
 	if text := unused(c.env); err == nil && len(hosts) == 0 && text != "" {
 		c.console.warn(text)
 	}
+	if err == nil {
+		hosts, err = c.arrangeHosts(o, hosts)
+	}
 	o.config.complete(hosts)
 	for _, a := range apps {
 		o.config.complete(a.Hosts)
 	}
 	return launcher.Job{
 		Hosts: hosts, Apps: apps, HostEnv: o.config.hostEnv(hosts), PerHost: o.ppn, Oversubscribe: o.oversubscribe, MapBy: o.mapBy.by, RankBy: o.rankBy,
+		Mesh:   meshOf(o.mesh),
 		BindTo: o.bindTo.to, CoresPerRank: o.bindTo.cores, ReportBindings: o.reportBindings || o.bindTo.report,
 		Env: o.policy(c.env), Prefix: o.prefix, Dir: dir, Bcast: o.bcast, Preload: o.preload, Backend: o.backend, PMI: o.pmi, Interface: o.iface,
 		Stdin: o.stdin, Pty: o.pty, Tag: o.tag, Stamp: o.stamp, OutputDir: absolutePattern(dir, o.outputDir),

@@ -95,6 +95,7 @@ func (conf *config) show(t *tabwriter.Writer) {
 		prefixes, origin = envsync.DefaultForward(), "default"
 	}
 	fmt.Fprintf(t, "forward = %s\t# %s\n", tomlList(prefixes), origin)
+	conf.showThresholds(t)
 	last := map[string]int{}
 	for i, s := range conf.env {
 		name, _, _ := strings.Cut(s.Text, "=")

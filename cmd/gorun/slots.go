@@ -77,7 +77,9 @@ func slotsHint(e *launcher.SlotsError, o options) string {
 	case e.Ways.NoPerHost:
 		add("leave %s out", flag)
 	}
-	if e.Ways.Ranks > 0 {
+	if e.Ways.Ranks > 0 && o.mesh != "" {
+		add("make --mesh %s smaller: %s at most", o.mesh, plural(e.Ways.Ranks, "rank"))
+	} else if e.Ways.Ranks > 0 {
 		add("lower %s to %d", o.programs()[e.App].typedFlag("np"), e.Ways.Ranks)
 	}
 	if e.Ways.Over && !o.noOversubscribe && !o.mapBy.never {

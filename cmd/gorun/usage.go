@@ -120,7 +120,7 @@ func (o *options) checkProgram() error {
 	if len(o.program) == 0 && len(o.more) > 0 {
 		return &usageError{`no program before ":"`, []string{"each program comes after its flags: gorun -np 1 ./a : -np 3 ./b"}}
 	}
-	if len(o.program) == 0 && o.showEnv {
+	if len(o.program) == 0 && (o.showEnv || o.preflight.only) {
 		return nil
 	}
 	if len(o.program) == 0 {
@@ -163,6 +163,9 @@ func (o *options) checkTogether() error {
 	}
 	if o.sshConfig != "" && o.sshConfig != "none" && !readable(o.sshConfig) {
 		return &usageError{"--ssh-config " + shellQuote(o.sshConfig) + ": there is no such file that can be read", nil}
+	}
+	if err := o.preflight.check(o); err != nil {
+		return err
 	}
 	return o.checkPairs()
 }

@@ -8,16 +8,31 @@ import (
 	"path/filepath"
 
 	"gorun/launcher/output"
+	"gorun/preflight"
 )
 
 // checkResult finds out before the job whether the file of --result can be written
 // after it; "" is none.
-func checkResult(path string) error {
+func checkResult(path string) error { return checkFile("--result", path) }
+
+// checkFiles finds out before hosts are looked at whether what is found can be written.
+func (p *preflightOptions) checkFiles() error {
+	if p.mode == preflight.Off || !p.asked() {
+		return nil
+	}
+	if err := checkFile("--save-facts", p.save); err != nil {
+		return err
+	}
+	return checkFile("--html", p.html)
+}
+
+// checkFile finds out whether the file of a flag can be written; "" is none.
+func checkFile(flag, path string) error {
 	if path == "" || isStream(path) {
 		return nil
 	}
 	if path == "-" { // for other flags it is no file, either
-		return &usageError{"--result -: names no file", []string{"--result /dev/stdout writes to the standard output"}}
+		return &usageError{flag + " -: names no file", []string{flag + " /dev/stdout writes to the standard output"}}
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -30,7 +45,7 @@ func checkResult(path string) error {
 		err = errors.Unwrap(err)
 	}
 	if err != nil {
-		return &usageError{fmt.Sprintf("--result %s: %v", path, err), nil}
+		return &usageError{fmt.Sprintf("%s %s: %v", flag, path, err), nil}
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gorun/preflight"
 )
 
 // TestCheckFiles looks at what is to be written later. A file system that takes
@@ -15,6 +17,9 @@ func TestCheckFiles(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
+	facts := func(path string) error { return (&preflightOptions{only: true, save: path}).checkFiles() }
+	page := func(path string) error { return (&preflightOptions{mode: preflight.Full, html: path}).checkFiles() }
+	unused := func(path string) error { return (&preflightOptions{html: path}).checkFiles() }
 	tests := map[string]struct {
 		check func(string) error
 		path  string
@@ -28,6 +33,14 @@ func TestCheckFiles(t *testing.T) {
 		"result-in-nothing":   {checkResult, filepath.Join(dir, "no", "r.json"), "there is no directory " + dir + "/no"},
 		"result-in-a-file":    {checkResult, filepath.Join(file, "r.json"), "not a directory"},
 		"result-not-writable": {checkResult, "/proc/r.json", "--result /proc/r.json: nothing can be made in /proc: "},
+		"result-no-name":      {checkResult, "-", "--result -: names no file"},
+		"facts-new":           {facts, filepath.Join(dir, "new"), ""},
+		"facts-no-name":       {facts, "-", "--save-facts -: names no file"},
+		"facts-in-nothing":    {facts, filepath.Join(dir, "no", "f.json"), "--save-facts " + dir + "/no/f.json: there is no directory"},
+		"page-on-a-device":    {page, "/dev/stdout", ""},
+		"page-is-directory":   {page, dir, "--html " + dir + ": is a directory"},
+		"page-not-writable":   {page, "/proc/p.html", "--html /proc/p.html: nothing can be made in /proc: "},
+		"page-not-asked-for":  {unused, dir, ""}, // by a configuration file's key
 		"no-output":           {checkOutputDir, "", ""},
 		"old-output":          {checkOutputDir, dir, ""},
 		"new-output":          {checkOutputDir, filepath.Join(dir, "a", "b"), ""},

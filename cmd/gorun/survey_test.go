@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gorun/launcher"
+	"gorun/preflight"
+	"gorun/preflight/facts"
+	"gorun/preflight/probe"
+)
+
+func TestUsedGPUs(t *testing.T) {
+	var four facts.Host
+	for i, uuid := range []string{"GPU-aa11", "GPU-bb22", "GPU-bb33", "GPU-cc44"} {
+		four.GPU.Devices = append(four.GPU.Devices, facts.Device{Index: i, UUID: uuid})
+	}
+	inherited := four
+	inherited.GPU.Visible = new("2,3")
+	for name, c := range map[string]struct {
+		host    facts.Host
+		ranks   int
+		visible *string
+		want    []int
+	}{
+		"one-each":      {four, 4, nil, nil},
+		"fewer-ranks":   {four, 2, nil, []int{0, 1}},
+		"more-ranks":    {four, 8, nil, nil},
+		"spare":         {four, 0, nil, nil},
+		"chosen":        {four, 2, new("3,1"), []int{3, 1}},
+		"chosen-more":   {four, 1, new("3,1"), []int{3}},
+		"chosen-none":   {four, 2, new(""), []int{}},
+		"uuids":         {four, 2, new("GPU-cc44, GPU-aa"), []int{3, 0}},
+		"cut-at-bad":    {four, 4, new("1,-1,2"), []int{1}},
+		"inherited":     {inherited, 2, nil, []int{2, 3}},
+		"job-over-host": {inherited, 2, new("0"), []int{0}},
+		"no-gpus":       {facts.Host{}, 2, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := usedGPUs(c.host, c.ranks, c.visible)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// What agents say of their links comes as they make it: a probe.Result for each probe.
+func TestLinksOfHost(t *testing.T) {
+	of := func(results ...probe.Result) []byte {
+		text, err := json.Marshal(results)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	one, two := probe.Link{Host: 1, Failure: probe.Dropped}, probe.Link{Host: 2, MTU: 1500}
+	tests := []struct {
+		name  string
+		told  []byte
+		want  []probe.Link
+		wrong bool
+	}{
+		{"nothing-measured", nil, nil, false},
+		{"one-probe", of(probe.Result{Links: []probe.Link{one, two}}), []probe.Link{one, two}, false},
+		{"two-probes", of(probe.Result{Links: []probe.Link{one}}, probe.Result{Links: []probe.Link{two}}), []probe.Link{one, two}, false},
+		{"without-a-result", []byte("[null]"), nil, false},
+		{"no-list", []byte(`{"links":[]}`), nil, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := toldBy(launcher.Surveyed{Name: "a", Facts: []byte("{}"), Links: tt.told})
+			if !slices.Equal(h.Links, tt.want) || (h.Unreached != "") != tt.wrong {
+				t.Errorf("got %v, %q; want %v", h.Links, h.Unreached, tt.want)
+			}
+		})
+	}
+}
+
+func TestLaunchersOwnChecksExist(t *testing.T) {
+	for _, id := range launchersOwn() {
+		if !slices.ContainsFunc(preflight.Checks(), func(c preflight.Check) bool { return c.ID == id }) {
+			t.Errorf("there is no check %q", id)
+		}
+	}
+}
