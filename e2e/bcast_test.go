@@ -201,7 +201,7 @@ func TestBcastBehindFirewall(t *testing.T) {
 	t.Cleanup(func() { testbed(t, "root", nodes[0], "nft", "delete table inet wall") })
 	dir := headDir(t)
 	bigFile(t, dir, relayed)
-	e := gorun(t, []string{"-v", "-H", strings.Join(nodes, ","), "--preload", "big", "sh", "-c", "wc -c < big"}, from(dir))
+	e := gorun(t, []string{"-v", "--preflight", "off", "-H", strings.Join(nodes, ","), "--preload", "big", "sh", "-c", "wc -c < big"}, from(dir))
 	e.want(t, 0, "from host to host", nodes[1]+": files of "+nodes[0], "cannot be had, gorun sends them")
 	if want := strings.Repeat(fmt.Sprintln(relayed), 2); e.stdout != want {
 		t.Errorf("got %q; want %q", e.stdout, want)

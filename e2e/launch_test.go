@@ -450,8 +450,10 @@ func TestCleanWhileRunning(t *testing.T) {
 	if !strings.HasSuffix(e.stdout, "sent") {
 		t.Errorf("got %q; want the rank to have used its file and gorun", e.stdout)
 	}
-	clean(": removed 1 version of gorun and 1 file\n")
-	if left := files(t, busy, "/home/ash/.cache"); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
+	// Which of the two hosts removes what nobody can know; each may take the other's gorun,
+	// which cleans there, for a job.
+	within(t, 30*time.Second, "an empty cache", func() bool {
+		clean()
+		return len(files(t, busy, "/home/ash/.cache")) == 0
+	})
 }

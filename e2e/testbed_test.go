@@ -18,7 +18,7 @@ import (
 const (
 	script  = "../scripts/testbed"
 	rankID  = 7700 // user and group "rank"
-	hostsUp = 12
+	hostsUp = 16
 )
 
 var (

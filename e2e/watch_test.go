@@ -116,7 +116,7 @@ func TestNoGossip(t *testing.T) {
 func TestSlowFirewallBetweenHosts(t *testing.T) {
 	nodes := hosts(t, 2)
 	testbed(t, "root", nodes[1], "nft", "table inet mute { chain in { type filter hook input priority 0; ip saddr "+nodes[0]+" drop; }; }")
-	j := startRanks(t, 2, []string{"-hostfile", hostfile(t, nodes, "slots=1")})
+	j := startRanks(t, 2, []string{"--preflight", "off", "-hostfile", hostfile(t, nodes, "slots=1")})
 	within(t, 30*time.Second, "a warning", func() bool {
 		return strings.Contains(j.err.String(), "gorun: warning: the hosts cannot watch each other: ")
 	})
