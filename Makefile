@@ -37,6 +37,7 @@ fuzz: # every fuzz target for a minute: make fuzz FUZZTIME=10m
 bench: # launch figures beside other launchers', and on thousands of simulated hosts
 	scripts/bench-launch
 	scripts/bench-scale
+	scripts/bench-preflight
 
 clean:
 	rm -rf bin
