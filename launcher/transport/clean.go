@@ -24,6 +24,8 @@ import (
 // processes of this host, and kept for those of others, and how many contents it has
 // removed and kept. Unless $d is 1 it only looks.
 //
+// Several hosts may clean one home at once: what another has removed meanwhile is no error.
+//
 // A program that is just being installed is taken away, too: its host then runs it from a
 // fallback directory. The text must be as that of the bootstrap script.
 const cleanScript = `r=0; h=0; o=0; x=0; y=0; ` +
@@ -36,10 +38,10 @@ const cleanScript = `r=0; h=0; o=0; x=0; y=0; ` +
 	`for f in gorun/gorun-*; do test -f "$f" || continue; set -- $(ls -di "$f"); ` +
 	`if g "$f"; then echo "@gorun-$n uses $1"; h=$((h+1)); continue; fi; ` +
 	`case " $k " in *" $1 "*) o=$((o+1)); continue;; esac; ` +
-	`test $d = 1 || continue; rm -f "$f" || exit 1; r=$((r+1)); done; ` +
-	`test $d = 1 || e; rm -f gorun/tmp.* || exit 1; ` +
+	`test $d = 1 || continue; if rm -f "$f"; then r=$((r+1)); elif test -e "$f"; then exit 1; fi; done; ` +
+	`test $d = 1 || e; rm -f gorun/tmp.* || rm -f gorun/tmp.* || exit 1; ` +
 	`if test -d gorun-files; then l=; ` +
-	`test -n "$(find gorun-files/job-*.list -prune -mtime -1 2> /dev/null)" || l=$(b -links 1 -exec rm -f {} + -print) || exit 1; ` +
+	`test -n "$(find gorun-files/job-*.list -prune -mtime -1 2> /dev/null)" || l=$(b -links 1 -exec rm -f {} + -print) || test -z "$(b -links 1 -print 2> /dev/null)" || exit 1; ` +
 	`x=$(c $l); y=$(c $(b -print)); fi; ` +
 	`rmdir gorun gorun-files 2> /dev/null; e`
 
