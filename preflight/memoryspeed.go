@@ -25,27 +25,14 @@ func checkMemorySpeed(v *view) (found []Finding, good, skip string) {
 	}
 	t := v.tally()
 	for _, k := range kinds {
-		var rates []float64
-		for _, i := range known {
-			if r := k.of(&v.Hosts[i].Facts.System); r > 0 {
-				rates = append(rates, r)
+		// A host with other processors, as a login host, is not slow but another machine.
+		for _, alike := range v.groups(known, func(h *Host) string { return fmt.Sprint(h.Facts.System.Arch, h.Facts.System.CPUs) }) {
+			typical := v.slowCopies(t, alike.hosts, k.of, k.what)
+			if typical > 0 && good != "" {
+				good += ", "
 			}
-		}
-		if len(rates) < 3 {
-			continue
-		}
-		slices.Sort(rates)
-		typical := rates[len(rates)/2]
-		if good != "" {
-			good += ", "
-		}
-		good += gigabytes(typical) + " " + k.what
-		for _, i := range known {
-			if r := k.of(&v.Hosts[i].Facts.System); r > 0 && r < v.Limits.Bandwidth*typical {
-				t.add(i, fault{
-					verdict: Warn, what: "copies memory slower than most hosts " + k.what, which: fmt.Sprintf("%s, typical %s", gigabytes(r), gigabytes(typical)),
-					remedy: "on HOST: dmidecode -t memory, top, cpupower frequency-info (the first needs root)",
-				})
+			if typical > 0 {
+				good += gigabytes(typical) + " " + k.what
 			}
 		}
 	}
@@ -53,6 +40,31 @@ func checkMemorySpeed(v *view) (found []Finding, good, skip string) {
 		return unknown, "", emptySkip(unknown, "fewer than three hosts have measured it")
 	}
 	return append(unknown, t.findings()...), good, ""
+}
+
+// slowCopies adds the hosts to t that are slower than most of hosts, which are alike, and
+// returns what is typical of them; 0 if they are fewer than three.
+func (v *view) slowCopies(t *tally, hosts []int, of func(*facts.System) float64, what string) (typical float64) {
+	var rates []float64
+	for _, i := range hosts {
+		if r := of(&v.Hosts[i].Facts.System); r > 0 {
+			rates = append(rates, r)
+		}
+	}
+	if len(rates) < 3 {
+		return 0
+	}
+	slices.Sort(rates)
+	typical = rates[len(rates)/2]
+	for _, i := range hosts {
+		if r := of(&v.Hosts[i].Facts.System); r > 0 && r < v.Limits.Bandwidth*typical {
+			t.add(i, fault{
+				verdict: Warn, what: "copies memory slower than most hosts " + what, which: fmt.Sprintf("%s, typical %s", gigabytes(r), gigabytes(typical)),
+				remedy: "on HOST: dmidecode -t memory, top, cpupower frequency-info (the first needs root)",
+			})
+		}
+	}
+	return typical
 }
 
 func gigabytes(bytesPerSecond float64) string { return fmt.Sprintf("%.3g GB/s", bytesPerSecond/1e9) }

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	maxOutput = 16 << 20               // of what a program prints
-	killWait  = 200 * time.Millisecond // for a killed program to be gone
+	maxOutput = 16 << 20    // of what a program prints
+	killWait  = time.Second // for a killed program to be gone
 
 	lastSignal = 64
 )
