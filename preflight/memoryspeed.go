@@ -9,13 +9,12 @@ import (
 
 const explainMemorySpeed = `When all else is collected, each host copies memory for a tenth of a second with one core, and then with all cores that ranks may use, from and to buffers that its caches do not hold. ` +
 	`A host is slow if it copies less than half of what most hosts do (Limits.Bandwidth times the median), with one core or with all. ` +
-	`At least three hosts are needed. ` +
+	`At least three hosts with as many CPUs are needed; one that has not measured in two seconds, as it is busy, is left out. ` +
 	`Host staging, data loaders and transfers without GPUDirect wait for memory, and one slow host makes all wait. ` +
 	`Look for memory channels without a module (dmidecode -t memory), for a lower memory clock, for other load, and for power saving. ` +
 	`What GPUs and NVLinks carry inside a host is not measured.`
 
 func checkMemorySpeed(v *view) (found []Finding, good, skip string) {
-	known, unknown := v.split(v.reached, facts.ItemCopyRate)
 	kinds := []struct {
 		of   func(*facts.System) float64
 		what string
@@ -26,7 +25,7 @@ func checkMemorySpeed(v *view) (found []Finding, good, skip string) {
 	t := v.tally()
 	for _, k := range kinds {
 		// A host with other processors, as a login host, is not slow but another machine.
-		for _, alike := range v.groups(known, func(h *Host) string { return fmt.Sprint(h.Facts.System.Arch, h.Facts.System.CPUs) }) {
+		for _, alike := range v.groups(v.reached, func(h *Host) string { return fmt.Sprint(h.Facts.System.Arch, h.Facts.System.CPUs) }) {
 			typical := v.slowCopies(t, alike.hosts, k.of, k.what)
 			if typical > 0 && good != "" {
 				good += ", "
@@ -37,9 +36,9 @@ func checkMemorySpeed(v *view) (found []Finding, good, skip string) {
 		}
 	}
 	if good == "" {
-		return unknown, "", emptySkip(unknown, "fewer than three hosts have measured it")
+		return nil, "", "fewer than three hosts have measured it in time"
 	}
-	return append(unknown, t.findings()...), good, ""
+	return t.findings(), good, ""
 }
 
 // slowCopies adds the hosts to t that are slower than most of hosts, which are alike, and

@@ -118,7 +118,7 @@ func memorySpeedFirings() []firing {
 		{check: "memory-speed", name: "noise", wreck: on(1, one(0.6))},
 		{check: "memory-speed", name: "limit", wreck: steps(on(1, one(0.3)), func(in *Input) { in.Limits.Bandwidth = 0.2 })},
 		{check: "memory-speed", name: "two-hosts", hosts: 2, wreck: on(1, one(0.01))},
-		{check: "memory-speed", name: "unknown", wreck: unknownOn(1, facts.ItemCopyRate), verdict: Unknown, blamed: "gpu02"},
+		{check: "memory-speed", name: "unknown", wreck: unknownOn(1, facts.ItemCopyRate)}, // it is slow, or others kept it busy
 		{check: "memory-speed", name: "old-facts", wreck: all(both(one(0), every(0)))},
 	}
 }
