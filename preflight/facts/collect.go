@@ -69,7 +69,7 @@ func items(o Order) []item {
 		{ItemNames, collectNames(o), mergeNames},
 		{ItemPCI, collectPCI, func(to, from *Host) { to.PCI = from.PCI }},
 		{ItemGPU, collectGPU, func(to, from *Host) { to.GPU = from.GPU }},
-		{ItemGPUTopo, collectTopo, func(to, from *Host) { to.GPU.Topo = from.GPU.Topo }},
+		{ItemGPUTopo, collectTopo, func(to, from *Host) { to.GPU.Topo, to.GPU.P2P = from.GPU.Topo, from.GPU.P2P }},
 		{ItemGPUNVLink, collectNVLink, mergeNVLink},
 		{ItemFabric, collectFabric, func(to, from *Host) { to.GPU.Fabric = from.GPU.Fabric }},
 		{ItemRDMA, collectRDMA(o), func(to, from *Host) { to.RDMA = from.RDMA }},

@@ -15,6 +15,7 @@ type GPU struct {
 	Denied   []string  `json:"dev_denied,omitempty"` // /dev files that this user cannot open
 	Confined bool      `json:"confined,omitempty"`   // a scheduler has put this session into a group that may not use all devices
 	Topo     string    `json:"topo,omitempty"`       // what nvidia-smi topo -m printed
+	P2P      string    `json:"p2p,omitempty"`        // what nvidia-smi topo -p2p r printed; "" not known, or fewer than two GPUs
 	Fabric   Fabric    `json:"fabric_manager"`
 	IMEX     []string  `json:"imex_channels,omitempty"`        // /dev/nvidia-caps-imex-channels/* that this user can open
 	Hung     []Process `json:"hung,omitempty"`                 // nvidia-smi and others in state D on the driver

@@ -15,7 +15,7 @@ func TestCollectAllOfGPUs(t *testing.T) {
 	}
 	files := gpuTree(map[string]string{
 		"q.xml": string(report(t, "h100-sxm-550.xml")), "nvlink.txt": string(nvlink),
-		"usr/bin/nvidia-smi": "#!/bin/sh\ncd \"${0%/usr/bin/*}\"\ncase \"$*\" in '-q -x') cat q.xml;; 'nvlink -s') cat nvlink.txt;; 'topo -m') printf '\\tGPU0\\n';; *) exit 2;; esac\n",
+		"usr/bin/nvidia-smi": "#!/bin/sh\ncd \"${0%/usr/bin/*}\"\ncase \"$*\" in '-q -x') cat q.xml;; 'nvlink -s') cat nvlink.txt;; 'topo -m') printf '\\tGPU0\\n';; 'topo -p2p r') echo p2p;; *) exit 2;; esac\n",
 	})
 	src := tree(t, files)
 	o := Order{}.withDefaults()
@@ -30,7 +30,7 @@ func TestCollectAllOfGPUs(t *testing.T) {
 		}
 	}
 	g := h.GPU
-	if g.Topo != "\tGPU0\n" || len(g.IMEX) != 1 || len(g.Devices) < 8 || len(h.PCI.Devices) != 3 {
+	if g.Topo != "\tGPU0\n" || g.P2P != "p2p\n" || len(g.IMEX) != 1 || len(g.Devices) < 8 || len(h.PCI.Devices) != 3 {
 		t.Errorf("got %q, %d IMEX channels, %d GPUs, %d PCI devices", g.Topo, len(g.IMEX), len(g.Devices), len(h.PCI.Devices))
 	}
 	// The files of links are of other GPUs, which are added.

@@ -175,13 +175,20 @@ func knownUUID(text string) string {
 	return text
 }
 
-// collectTopo puts into h.GPU.Topo what nvidia-smi topo -m prints.
+// collectTopo puts into h.GPU.Topo what nvidia-smi topo -m prints, and into h.GPU.P2P what
+// its option -p2p r does, which older drivers lack: that it fails is no error.
 func collectTopo(ctx context.Context, src *source, h *Host) error {
 	out, err := src.ask(ctx, "topo", "-m")
 	if err != nil {
 		return err
 	}
 	h.GPU.Topo = strings.ToValidUTF8(string(out), "")
+	if len(out) == 0 || len(src.lookNVIDIA().gpus) < 2 {
+		return nil
+	}
+	if out, err = src.ask(ctx, "topo", "-p2p", "r"); err == nil {
+		h.GPU.P2P = strings.ToValidUTF8(string(out), "")
+	}
 	return nil
 }
 

@@ -302,6 +302,41 @@ func TestCollectTopo(t *testing.T) {
 	}
 }
 
+func TestCollectP2P(t *testing.T) {
+	const matrix = " \tGPU0\tGPU1\t\n GPU0\tX\tOK\t\n GPU1\tOK\tX\t\n"
+	one := map[string]string{"sys/devices/pci0000:3d/0000:43:00.0/driver": "-> ../../../bus/pci/drivers/vfio-pci"}
+	for _, row := range []struct {
+		name string
+		tree map[string]string
+		fail error
+		want string
+		runs int
+	}{
+		{"two-gpus", nil, nil, matrix, 2},
+		{"old-driver", nil, &exitError{"nvidia-smi", 2, "Invalid combination of input arguments."}, "", 2},
+		{"one-gpu", one, nil, "", 1},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			src := tree(t, gpuTree(row.tree))
+			var runs []string
+			src.run = func(_ context.Context, _ string, args ...string) ([]byte, error) {
+				runs = append(runs, strings.Join(args, " "))
+				if args[1] == "-p2p" {
+					return []byte(matrix), row.fail
+				}
+				return []byte("\tGPU0\n"), nil
+			}
+			var h Host
+			if err := collectTopo(t.Context(), src, &h); err != nil || h.GPU.Topo != "\tGPU0\n" {
+				t.Errorf("got %q, %v; want the matrix", h.GPU.Topo, err)
+			}
+			if h.GPU.P2P != row.want || len(runs) != row.runs || row.runs == 2 && runs[1] != "topo -p2p r" {
+				t.Errorf("got %q from %q; want %q from %d runs", h.GPU.P2P, runs, row.want, row.runs)
+			}
+		})
+	}
+}
+
 func TestParseDriverVersion(t *testing.T) {
 	for text, want := range map[string]string{
 		openVersion: "550.54.15 true",

@@ -54,7 +54,7 @@ const (
 	ItemNames     = "names"
 	ItemPCI       = "pci"
 	ItemGPU       = "gpu"        // nvidia-smi -q -x
-	ItemGPUTopo   = "gpu-topo"   // nvidia-smi topo -m
+	ItemGPUTopo   = "gpu-topo"   // nvidia-smi topo -m and -p2p r
 	ItemGPUNVLink = "gpu-nvlink" // nvidia-smi nvlink -s
 	ItemFabric    = "fabric-manager"
 	ItemRDMA      = "rdma"

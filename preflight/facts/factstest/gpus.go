@@ -67,7 +67,7 @@ func switchBDF(k int) string { return fmt.Sprintf("0000:0%d:00.0", 6+k) }
 
 func gpu(i int) facts.GPU {
 	g := facts.GPU{
-		Driver: "550.54.15", CUDA: "12.4", Open: true, SMI: "/usr/bin/nvidia-smi", Topo: topo(),
+		Driver: "550.54.15", CUDA: "12.4", Open: true, SMI: "/usr/bin/nvidia-smi", Topo: topo(), P2P: p2p(),
 		Fabric: facts.Fabric{Installed: true, Running: true, Version: "550.54.15"},
 	}
 	for k := range rails {
@@ -117,6 +117,23 @@ func topo() string {
 		fmt.Fprintf(&b, "  NIC%d: mlx5_%d\n", k, k)
 	}
 	return b.String() + "\n"
+}
+
+// p2p is what nvidia-smi topo -p2p r prints there.
+func p2p() string {
+	var b strings.Builder
+	b.WriteString(" ")
+	for k := range rails {
+		fmt.Fprintf(&b, "\tGPU%d", k)
+	}
+	for y := range rails {
+		fmt.Fprintf(&b, "\t\n GPU%d", y)
+		for x := range rails {
+			b.WriteString("\t" + map[bool]string{true: "X", false: "OK"}[x == y])
+		}
+	}
+	return b.String() + "\t\n\nLegend:\n\n  X    = Self\n  OK   = Status Ok\n  CNS  = Chipset not supported\n  GNS  = GPU not supported\n" +
+		"  TNS  = Topology not supported\n  NS   = Not supported\n  DR   = Disabled by regkey\n  U    = Unknown\n"
 }
 
 // class says how near the devices x and y are: GPUs come first, then NICs.
