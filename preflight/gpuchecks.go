@@ -25,7 +25,7 @@ func gpuChecks() []Check {
 		{ID: "gpu-remap", Area: "gpu", Title: "no row or page of GPU memory waits to be replaced", Explain: explainRemap, run: checkRemap},
 		{ID: "gpu-recovery", Area: "gpu", Title: "no GPU asks for a reset or a reboot", Explain: explainRecovery, run: checkRecovery},
 		{ID: "gpu-nvlink", Area: "gpu", Title: "all NVLinks are up", Explain: explainNVLink, run: checkNVLink},
-		{ID: "gpu-p2p", Area: "gpu", Title: "GPUs behind NVSwitches reach each other by NVLink", Explain: explainP2P, run: checkP2P},
+		{ID: "gpu-p2p", Area: "gpu", Title: "GPUs reach each other by NVLink where they should", Explain: explainP2P, run: checkP2P},
 		{ID: "gpu-fabric", Area: "gpu", Title: "the NVLink fabric is set up", Explain: explainFabric, run: checkFabric},
 		{ID: "gpu-domain", Area: "gpu", Title: "hosts of a multi-host NVLink domain are in the same one", Explain: explainDomain, run: checkDomain},
 		{ID: "gpu-topology", Area: "gpu", Title: "GPUs, NICs and NUMA nodes are connected alike on every host", Explain: explainTopology, run: checkTopology},

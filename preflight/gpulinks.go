@@ -140,7 +140,9 @@ const explainP2P = `On boards with NVSwitches, and on other SXM boards of A100 a
 	`Such a host is excluded: NCCL fails, or goes over PCIe at a tenth of the speed. ` +
 	`Where the majority of hosts shows the same, or all of a few virtual machines, it is a warning. ` +
 	`A matrix that cannot be read, or that cannot show NVLink, makes this unknown. ` +
-	`Restart the fabric manager, then the host.`
+	`Restart the fabric manager, then the host. ` +
+	`Where NVLink connects two GPUs that the job uses, nvidia-smi topo -p2p r must say OK: else the host is excluded, for NCCL's init fails on such a pair, probably because of the hardware (a warning with NCCL_IGNORE_DISABLED_P2P=1 or NCCL_P2P_DISABLE=1). ` +
+	`GPUs without NVLink often have no OK, so that is a warning only where those of most hosts like it have one; drivers without that option and GPUs divided by MIG are not judged by it.`
 
 func checkP2P(v *view) (found []Finding, good, skip string) {
 	all, found, skip := v.withGPUs(facts.ItemGPUTopo)
@@ -162,7 +164,11 @@ func checkP2P(v *view) (found []Finding, good, skip string) {
 		hosts = append(hosts, i)
 		trouble[i] = text
 	}
+	some := v.addAccess(t, all, trouble)
 	if len(hosts) == 0 && len(found) == 0 && len(t.kept) == 0 {
+		if some {
+			return nil, "GPUs that NVLink connects may access each other's memory", ""
+		}
 		return nil, "", "no host has GPUs that are all connected by NVLink"
 	}
 	bad := 0

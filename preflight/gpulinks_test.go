@@ -71,6 +71,32 @@ func gpuLinkFirings() []firing {
 		{check: "gpu-p2p", name: "virtual-machine", hosts: 1, wreck: on(0, func(h *Host) { noNVLink(h); h.Facts.System.Virtual = "virtual machine (QEMU)" }), verdict: Warn, blamed: "gpu01"},
 		{check: "gpu-p2p", name: "corrupt", wreck: on(1, func(h *Host) { h.Facts.GPU.Topo = h.Facts.GPU.Topo[:200] }), verdict: Unknown, blamed: "gpu02"},
 		{check: "gpu-p2p", name: "nothing", wreck: on(1, func(h *Host) { h.Facts.GPU.Topo = "" }), verdict: Unknown, blamed: "gpu02"},
+		{check: "gpu-p2p", name: "refused", wreck: on(1, refuse(2, 5, "NS")), verdict: NoHost, blamed: "gpu02", title: "although NVLink connects them", evidence: "no OK for 1 pair with NVLink: GPU2-GPU5 NS"},
+		{check: "gpu-p2p", name: "refused-one-way", wreck: on(1, refuse(5, 2, "DR")), verdict: NoHost, blamed: "gpu02", evidence: "GPU2-GPU5 DR"},
+		{check: "gpu-p2p", name: "refused-everywhere", wreck: all(refuse(2, 5, "CNS")), verdict: NoHost, blamed: "gpu01 gpu02 gpu03 gpu04"},
+		{check: "gpu-p2p", name: "refused-but-ignored", wreck: on(1, func(h *Host) {
+			refuse(2, 5, "NS")(h)
+			h.Settings = map[string]string{"NCCL_IGNORE_DISABLED_P2P": "1"}
+		}), verdict: Warn, blamed: "gpu02", title: "NCCL passes over", evidence: "NCCL_IGNORE_DISABLED_P2P is set"},
+		{check: "gpu-p2p", name: "refused-without-gpus-in-the-job", wreck: func(in *Input) { on(1, refuse(2, 5, "NS"))(in); in.Job.GPU = false }, verdict: Warn, blamed: "gpu02"},
+		{check: "gpu-p2p", name: "refused-but-unused", wreck: on(1, func(h *Host) { refuse(2, 5, "NS")(h); h.GPUs, h.Ranks = []int{0, 1, 2, 3}, 4 })},
+		{check: "gpu-p2p", name: "refused-in-parts", wreck: func(in *Input) {
+			on(1, refuse(2, 5, "NS"))(in)
+			gpu(1, 5, func(d *facts.Device) { d.MIG = "Enabled" })(in)
+		}},
+		{check: "gpu-p2p", name: "old-driver", wreck: on(1, func(h *Host) { h.Facts.GPU.P2P = "" })},
+		{check: "gpu-p2p", name: "p2p-corrupt", wreck: on(1, func(h *Host) { h.Facts.GPU.P2P = h.Facts.GPU.P2P[:80] })},
+		{check: "gpu-p2p", name: "bridge-refused", hosts: 1, wreck: all(func(h *Host) { consumer(h, "NV4", "TNS") }), verdict: NoHost, blamed: "gpu01", evidence: "GPU0-GPU1 TNS"},
+		{check: "gpu-p2p", name: "bridge", hosts: 1, wreck: all(func(h *Host) { consumer(h, "NV4", "OK") })},
+		{check: "gpu-p2p", name: "consumer-cards", wreck: all(func(h *Host) { consumer(h, "PHB", "GNS") })},
+		{check: "gpu-p2p", name: "pcie-odd", wreck: func(in *Input) {
+			all(func(h *Host) { consumer(h, "PHB", "OK") })(in)
+			on(1, func(h *Host) { consumer(h, "PHB", "CNS") })(in)
+		}, verdict: Warn, blamed: "gpu02", title: "by PCIe", evidence: "no OK for 1 pair without NVLink: GPU0-GPU1 CNS"},
+		{check: "gpu-p2p", name: "pcie-two-differ", hosts: 2, wreck: func(in *Input) {
+			all(func(h *Host) { consumer(h, "PHB", "OK") })(in)
+			on(1, func(h *Host) { consumer(h, "PHB", "CNS") })(in)
+		}},
 		{check: "gpu-fabric", name: "not-installed", wreck: on(1, func(h *Host) { h.Facts.GPU.Fabric = facts.Fabric{}; eachGPU(h, noFabricState) }),
 			verdict: NoHost, blamed: "gpu02", title: "no fabric manager is installed", remedy: "install nvidia-fabricmanager of driver version 550.54.15"},
 		{check: "gpu-fabric", name: "in-container", wreck: all(func(h *Host) {
@@ -99,6 +125,30 @@ func gpuLinkFirings() []firing {
 		{check: "gpu-topology", name: "two", hosts: 2, wreck: on(1, swapNICs), verdict: Warn, blamed: "gpu01 gpu02", title: "hosts differ in how GPUs and NICs are connected"},
 		{check: "gpu-topology", name: "unknown", build: factstest.RoCE, wreck: unknownOn(1, facts.ItemGPUTopo), verdict: Unknown, blamed: "gpu02"},
 	}
+}
+
+// refuse gives the cell of two GPUs in the matrix of P2P another word.
+func refuse(from, to int, word string) func(h *Host) {
+	return func(h *Host) {
+		lines := strings.Split(h.Facts.GPU.P2P, "\n")
+		cells := strings.Split(lines[from+1], "\t")
+		cells[to+1] = word
+		lines[from+1] = strings.Join(cells, "\t")
+		h.Facts.GPU.P2P = strings.Join(lines, "\n")
+	}
+}
+
+// consumer makes a host one with two cards in slots, so connected.
+func consumer(h *Host, link, status string) {
+	g := &h.Facts.GPU
+	g.Switches, g.Fabric, g.Devices, g.PCI, g.DevFiles = nil, facts.Fabric{}, g.Devices[:2], g.PCI[:2], []int{0, 1}
+	h.Ranks = 2
+	eachGPU(h, func(d *facts.Device) { d.Name = "NVIDIA RTX A6000" })
+	cells := func(text, self, cell string) string {
+		return strings.NewReplacer("S", self, "C", cell).Replace(text)
+	}
+	g.Topo = "\tGPU0\tGPU1\tCPU Affinity\n" + cells("GPU0\tS\tC\t0-63\nGPU1\tC\tS\t0-63\n\nLegend:\n", " X ", link)
+	g.P2P = " \tGPU0\tGPU1\t\n" + cells(" GPU0\tS\tC\t\n GPU1\tC\tS\t\n", "X", status)
 }
 
 // swapNICs makes GPU 0 near another NIC, in the matrix.
