@@ -20,10 +20,11 @@ type access struct {
 	status string // topo.StatusOK: each may; else nvidia-smi's word
 }
 
+func (c access) String() string { return fmt.Sprintf("GPU%d-GPU%d %s", c.a, c.b, c.status) }
+
 // pairs lists the pairs of a host's GPUs of which nvidia-smi tells the status; none if it
-// cannot be asked for that. Parts of GPUs (MIG) never access each other.
-func (v *view) pairs(host int) []access {
-	g := &v.Hosts[host].Facts.GPU
+// cannot be asked for that.
+func (v *view) pairs(g *facts.GPU) []access {
 	if strings.TrimSpace(g.P2P) == "" {
 		return nil
 	}
@@ -40,7 +41,7 @@ func (v *view) pairs(host int) []access {
 			if status == topo.StatusOK {
 				status = p.Status(b, a)
 			}
-			if status != "" && !inParts(g, a) && !inParts(g, b) {
+			if status != "" {
 				out = append(out, access{pair{min(a, b), max(a, b)}, m.Cells[i][j], status})
 			}
 		}
@@ -57,9 +58,12 @@ func columnGPU(name string) int {
 	return n
 }
 
-// inParts reports whether the GPU of that index is divided by MIG.
-func inParts(g *facts.GPU, index int) bool {
-	return slices.ContainsFunc(g.Devices, func(d facts.Device) bool { return d.Index == index && d.MIG == "Enabled" })
+// counts reports whether the job uses the GPU of that index as a whole: parts of GPUs (MIG)
+// never access each other.
+func (v *view) counts(host, index int) bool {
+	return v.uses(host, index) && !slices.ContainsFunc(v.Hosts[host].Facts.GPU.Devices, func(d facts.Device) bool {
+		return d.Index == index && d.MIG == "Enabled"
+	})
 }
 
 // addAccess adds hosts with pairs of GPUs that may not access each other's memory: always
@@ -68,9 +72,16 @@ func inParts(g *facts.GPU, index int) bool {
 // some pair with NVLink has been judged.
 func (v *view) addAccess(t *tally, hosts []int, trouble map[int]string) (some bool) {
 	known := map[int][]access{}
+	read := map[[2]string][]access{} // equal texts, as most hosts have, are read once
 	var told []int
 	for _, i := range hosts {
-		if all := v.pairs(i); len(all) > 0 {
+		g := &v.Hosts[i].Facts.GPU
+		all, ok := read[[2]string{g.Topo, g.P2P}]
+		if !ok {
+			all = v.pairs(g)
+			read[[2]string{g.Topo, g.P2P}] = all
+		}
+		if len(all) > 0 {
 			known[i], told = all, append(told, i)
 		}
 	}
@@ -79,14 +90,17 @@ func (v *view) addAccess(t *tally, hosts []int, trouble map[int]string) (some bo
 		for _, i := range same.hosts {
 			var linked, plain []string
 			for _, c := range known[i] {
+				if !v.counts(i, c.a) || !v.counts(i, c.b) {
+					continue
+				}
 				nv := c.link.Kind == topo.NV
 				some = some || nv
-				switch text := fmt.Sprintf("GPU%d-GPU%d %s", c.a, c.b, c.status); {
-				case c.status == topo.StatusOK || !v.uses(i, c.a) || !v.uses(i, c.b):
+				switch {
+				case c.status == topo.StatusOK:
 				case nv:
-					linked = append(linked, text)
+					linked = append(linked, c.String())
 				case most[c.pair] && trouble[i] == "":
-					plain = append(plain, text)
+					plain = append(plain, c.String())
 				}
 			}
 			v.addRefused(t, i, linked, plain)

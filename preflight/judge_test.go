@@ -303,6 +303,9 @@ func BenchmarkJudge1000(b *testing.B) {
 // small is a host as JSON with two GPUs and HCAs, which a fuzzer is quicker with.
 func small(h facts.Host) []byte {
 	h.GPU.Devices, h.GPU.PCI, h.GPU.Topo = h.GPU.Devices[:min(2, len(h.GPU.Devices))], h.GPU.PCI[:min(2, len(h.GPU.PCI))], "\tGPU0\tGPU1\nGPU0\t X \tSYS\nGPU1\tSYS\t X \n"
+	if h.GPU.P2P != "" {
+		h.GPU.P2P = " \tGPU0\tGPU1\n GPU0\tX\tOK\n GPU1\tNS\tX\n"
+	}
 	h.RDMA.Devices, h.PCI.Devices = h.RDMA.Devices[:min(2, len(h.RDMA.Devices))], h.PCI.Devices[:1]
 	h.Kernel.XIDs = h.Kernel.XIDs[:min(4, len(h.Kernel.XIDs))]
 	b, err := json.Marshal(h)
