@@ -8,7 +8,7 @@ import (
 )
 
 const explainMemorySpeed = `When all else is collected, each host copies memory for a tenth of a second with one core, and then with all cores that ranks may use, from and to buffers that its caches do not hold. ` +
-	`A host is slow if it copies less than half of what most hosts do (Limits.Bandwidth times the median), with one core or with all. ` +
+	`A host is slow if it copies less than half of what most hosts do (preflight.slow-bandwidth times the median), with one core or with all. ` +
 	`At least three hosts with as many CPUs are needed; one that has not measured in two seconds, as it is busy, is left out. ` +
 	`Host staging, data loaders and transfers without GPUDirect wait for memory, and one slow host makes all wait. ` +
 	`Look for memory channels without a module (dmidecode -t memory), for a lower memory clock, for other load, and for power saving. ` +

@@ -8,7 +8,7 @@ import (
 
 const explainRDMASpeed = `Where perftest is installed, ib_write_bw sends messages of 1 MiB for a second from each HCA port to that of the next host, on all rails of a host at once, and ib_write_lat then times a thousand small ones. ` +
 	`Rails between ports of one rate are compared with each other, at least three of them. ` +
-	`A rail is slow if it carries less than half of the median (Limits.Bandwidth), or takes more than three times the median (Limits.Slow) and 5 µs more. ` +
+	`A rail is slow if it carries less than half of the median (preflight.slow-bandwidth), or takes more than three times the median (preflight.slow-latency) and 5 µs more. ` +
 	`A port that is slow with both of its partners is told as its host's; other rails are told by both ends. ` +
 	`Nothing is compared with the rate that a port claims. ` +
 	`Look at the PCIe width and speed of a slow HCA, at its error counters, its cable, and at other jobs on the network.`

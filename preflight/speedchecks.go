@@ -18,7 +18,7 @@ func speedChecks() []Check {
 }
 
 const explainLatency = `Each host times round trips to every other over TCP, in rounds in which no host has two partners; the shortest of a pair counts. ` +
-	`The typical round trip is the median of all hosts' medians. A way is slow if it takes more than three times that (Limits.Slow), and at least 100 µs more, so that noise is not judged. ` +
+	`The typical round trip is the median of all hosts' medians. A way is slow if it takes more than three times that (preflight.slow-latency), and at least 100 µs more, so that noise is not judged. ` +
 	`A host is slow if it is so with two partners at least and with more than half of them; ways that no slow host explains are told as slow links. ` +
 	`At least three hosts are needed, and only a minority is named. ` +
 	`Look for load, power saving and a wrong path on a slow host, and at the switch between the hosts of a slow link.`
@@ -36,7 +36,7 @@ func checkLatency(v *view) (found []Finding, good, skip string) {
 }
 
 const explainBandwidth = `Each host streams to every other over one TCP connection, in rounds in which no host has two partners. ` +
-	`The typical bandwidth is the median of all hosts' medians. A way is slow if it carries less than half of that (Limits.Bandwidth), and at least 20 MB/s less. ` +
+	`The typical bandwidth is the median of all hosts' medians. A way is slow if it carries less than half of that (preflight.slow-bandwidth), and at least 20 MB/s less. ` +
 	`A host is slow if it is so with two partners at least and with more than half of them; ways that no slow host explains are told as slow links. ` +
 	`At least three hosts are needed, and only a minority is named. ` +
 	`It says nothing of RDMA, which rdma-speed is about. ` +
