@@ -21,8 +21,10 @@ func systemFirings() []firing {
 		}, verdict: Warn, blamed: "gpu02"},
 		{check: "shm", name: "spare", build: plain, wreck: func(in *Input) {
 			in.Hosts[1].Ranks = 0
-			diskOn(1, facts.DiskShm, func(d *facts.Disk) { d.Size, d.Free = 64<<20, 60<<20 })(in)
+			diskOn(1, facts.DiskShm, func(d *facts.Disk) { d.Size, d.Free = 64<<20, 7<<20 })(in)
 		}, verdict: NoHost, blamed: "gpu02", title: "8 ranks need 80 MiB"},
+		{check: "shm", name: "container-without-gpus", build: plain, wreck: diskOn(1, facts.DiskShm, func(d *facts.Disk) { d.Size, d.Free = 64<<20, 64<<20 }),
+			verdict: Warn, blamed: "gpu02", title: "gpu02 has too little of /dev/shm free: 64 MiB of 64 MiB, its 8 ranks need 80 MiB"},
 		{check: "shm", name: "many-ranks-without-gpus", build: plain, wreck: all(func(h *Host) { h.Ranks = 192 })},
 		{check: "shm", name: "not-writable", wreck: diskOn(1, facts.DiskShm, func(d *facts.Disk) { d.Writable = false }), verdict: NoHost, blamed: "gpu02", title: "cannot be written"},
 		{check: "shm", name: "missing", wreck: diskOn(1, facts.DiskShm, func(d *facts.Disk) { d.Missing = true }), verdict: NoHost, blamed: "gpu02"},

@@ -36,6 +36,7 @@ func (v *view) splitDisk(use string) (known []int, unknown []Finding) {
 
 const explainShm = `Ranks of one host exchange data through files in /dev/shm: NCCL about 10 MB for each pair of those that have a GPU (preflight.shm-per-rank), other programs less, for each rank. ` +
 	`If that does not fit, or cannot be written, the job ends with "failed to extend /dev/shm/nccl-…" or a bus error: the host is excluded. ` +
+	`Many programs without GPUs need none: in a job without GPUs a host is excluded only if less than a tenth of that is free, and else it is a warning. ` +
 	`For jobs with several ranks with GPUs on a host 1 GiB (preflight.shm) is asked for, as NCCL's documentation does; for others less than that is a warning. ` +
 	`Containers get 64 MiB by default: docker run --shm-size=1g, or a memory volume at /dev/shm in Kubernetes. ` +
 	`Elsewhere: mount -o remount,size=50% /dev/shm.`
@@ -56,6 +57,10 @@ func checkShm(v *view) (found []Finding, good, skip string) {
 	return append(t.findings(), found...), "at least " + size(max(least, 0)) + " free", ""
 }
 
+// scarce is the part of what ranks without GPUs may need of /dev/shm that even those which
+// need little should find: many programs need none, and containers get 64 MiB by default.
+const scarce = 10
+
 func (v *view) shmFault(host int, d *facts.Disk) (f fault, ok bool) {
 	const remedy = "on HOST: mount -o remount,size=50% /dev/shm (needs root); in a container: docker run --shm-size=1g"
 	ranks, need := int64(v.ranksOn(host)), v.needShm(host)
@@ -73,7 +78,11 @@ func (v *view) shmFault(host int, d *facts.Disk) (f fault, ok bool) {
 	case d.Inodes > 0 && d.InodesOK == 0:
 		return fault{verdict: verdict, what: "has no room for another file in /dev/shm", remedy: "on HOST: remove files of jobs that have ended from /dev/shm"}, true
 	case d.Free < need:
-		return fault{verdict: NoHost, what: "has too little of /dev/shm free", which: fmt.Sprintf("%s of %s, its %s need %s", size(d.Free), size(d.Size), count(int(ranks), "rank"), size(need)), remedy: remedy}, true
+		verdict = NoHost
+		if !v.Job.GPU && d.Free >= need/scarce {
+			verdict = Warn
+		}
+		return fault{verdict: verdict, what: "has too little of /dev/shm free", which: fmt.Sprintf("%s of %s, its %s need %s", size(d.Free), size(d.Size), count(int(ranks), "rank"), size(need)), remedy: remedy}, true
 	case d.Free < v.Limits.Shm:
 		return fault{verdict: Warn, what: "has little of /dev/shm free", which: fmt.Sprintf("%s of %s", size(d.Free), size(d.Size)), remedy: remedy}, true
 	}
