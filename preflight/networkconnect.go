@@ -153,7 +153,7 @@ func failureWord(kind probe.Failure) string { return cmp.Or(failureWords[kind], 
 func failureRemedy(kind probe.Failure, who, ports string) string {
 	switch kind {
 	case probe.Dropped, probe.Rejected:
-		return fmt.Sprintf("open tcp %s on %s for the other hosts, in its firewall and in the network's (needs root)", ports, who)
+		return fmt.Sprintf("open tcp %s on %s for the other hosts, in the firewall there and in the network's (needs root)", ports, who)
 	case probe.Refused:
 		return fmt.Sprintf("see whether the address of %s is translated, and whether its agent still runs", who)
 	case probe.Unreachable:
