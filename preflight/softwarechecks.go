@@ -251,8 +251,8 @@ func ncclVersion(h *Host) string {
 func ncclBuild(h *Host) string { return clip(h.Facts.NCCL[0].Build, 16) }
 
 const explainConf = `NCCL reads /etc/nccl.conf and ~/.nccl.conf on each host, and NCCL_ variables that a login sets there (a dot file, a container image). ` +
-	`gorun gives every rank the same settings whatever these say, and tells what it overrides; programs that are started otherwise get them as they are. ` +
-	`Hosts that differ are a warning, for what is left of such settings makes ranks differ; settings that are equal on all hosts are only mentioned. ` +
+	`A job of gorun gets what is equal on all hosts. Where hosts differ in what must be equal, it is not started until -x or the configuration decides; programs that are started otherwise get the settings as they are. ` +
+	`Hosts that differ are a warning here; settings that are equal on all hosts are only mentioned. ` +
 	`Remove them, or put them into gorun's configuration, where all ranks get them.`
 
 func checkConf(v *view) (found []Finding, good, skip string) {
@@ -262,7 +262,7 @@ func checkConf(v *view) (found []Finding, good, skip string) {
 	case len(all) > 1:
 		found = append(found, v.odd(known, contrast{
 			of: foreign, verb: "has", what: "NCCL settings", subject: "their own NCCL settings", blame: Warn, differ: Warn,
-			remedy: "remove them on HOST, or give them to the job with -x or in gorun's configuration",
+			remedy: "remove them on HOST, or decide for all hosts with -x or in gorun's configuration: a job does not start where they must be equal",
 		})...)
 	case len(all) == 1 && all[0].value != "":
 		found = append(found, v.finding(Info, known, v.say(known, "has NCCL settings of its own: ")+clip(all[0].value, 120), "", v.compared(all)))
