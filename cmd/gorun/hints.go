@@ -228,7 +228,7 @@ func (o *options) waitHint(failures []launcher.HostFailure) string {
 	if o.retryHosts > 0 || !slices.ContainsFunc(failures, passing) {
 		return ""
 	}
-	return "hosts that are coming up: --retry-hosts TIME; hosts to do without: --exclude LIST"
+	return "hosts that are coming up: --retry-hosts TIME; hosts to do without: --exclude LIST, or --drop-bad for whichever do not answer"
 }
 
 // dirHint says what helps where hosts lack the current directory: what the programs need
