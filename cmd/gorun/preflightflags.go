@@ -142,7 +142,11 @@ func (p *preflightOptions) check(o *options) error {
 		{p.strict, "preflight-strict"}, {p.save != "", "save-facts"}, {p.html != "", "html"},
 	} {
 		if off && f.given && p.saidHere(o, f.flag) {
-			return &usageError{"--preflight off and --" + f.flag + " contradict each other", nil}
+			e := &usageError{"--preflight off and --" + f.flag + " contradict each other", nil}
+			if !p.saidHere(o, "preflight") {
+				e.hints = []string{"with --preflight quick, or full, on the command line the hosts are looked at"}
+			}
+			return e
 		}
 	}
 	switch {
