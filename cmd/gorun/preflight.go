@@ -19,7 +19,8 @@ import (
 type surveyor struct {
 	o     options
 	job   launcher.Job
-	quiet bool // nobody has asked for it: a job that can run is not told of warnings
+	asked bool // by a flag, or the configuration
+	quiet bool // a job that can run is not told of warnings
 	now   func() time.Time
 }
 
@@ -35,7 +36,7 @@ func (e *verdictError) Error() string { return "preflight: " + e.page.decision.H
 // examine has the hosts of job looked at, if o asks for that.
 func (o options) examine(job *launcher.Job) error {
 	mode := o.preflight.wanted(len(job.Hosts) > 0)
-	quiet := !o.preflight.asked() && !o.verbose
+	asked := o.preflight.asked()
 	o.preflight.mode = mode
 	if mode == preflight.Off {
 		return nil
@@ -47,7 +48,7 @@ func (o options) examine(job *launcher.Job) error {
 	if err != nil {
 		return err
 	}
-	s := &surveyor{o: o, quiet: quiet, job: *job, now: time.Now}
+	s := &surveyor{o: o, job: *job, asked: asked, quiet: !asked && !o.verbose, now: time.Now}
 	p := o.preflight
 	job.Preflight = &launcher.Preflight{
 		Full: mode == preflight.Full, Order: all, Orders: some, Only: p.only, Drop: p.drops() || p.spares > 0,
@@ -104,7 +105,7 @@ func (s *surveyor) judge(_ context.Context, survey launcher.Survey) (launcher.Ru
 	}
 	in := s.o.input(survey, s.job, plan)
 	if !p.only && !p.drops() && p.spares == 0 {
-		in.Skip = launchersOwn()
+		in.Skip = launchersOwn(s.asked)
 	}
 	pg := judged(in, plan.shape)
 	pg.taken, pg.took, pg.command = s.now(), survey.Took, s.o.typed
@@ -131,9 +132,14 @@ func (s *surveyor) judge(_ context.Context, survey launcher.Survey) (launcher.Ru
 }
 
 // launchersOwn are the checks of what a launch finds out by itself before any rank is
-// started, and tells with more detail, and an exit code of its own.
-func launchersOwn() []string {
-	return []string{"host-identity", "program", "work-dir", "tmp"}
+// started, and tells with more detail, and an exit code of its own. A launch finds a /tmp
+// that cannot be written, but not one with little room, which whoever asked wants to know.
+func launchersOwn(asked bool) []string {
+	own := []string{"host-identity", "program", "work-dir"}
+	if !asked {
+		own = append(own, "tmp")
+	}
+	return own
 }
 
 // unplaced is d when its ranks find no place on its hosts for the reason that err is: what

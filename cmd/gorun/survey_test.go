@@ -80,8 +80,14 @@ func TestLinksOfHost(t *testing.T) {
 	}
 }
 
+func TestRoomInTmpIsJudgedWhereAsked(t *testing.T) {
+	if own := launchersOwn(true); slices.Contains(own, "tmp") {
+		t.Errorf("got %q; want no tmp", own)
+	}
+}
+
 func TestLaunchersOwnChecksExist(t *testing.T) {
-	for _, id := range launchersOwn() {
+	for _, id := range launchersOwn(false) {
 		if !slices.ContainsFunc(preflight.Checks(), func(c preflight.Check) bool { return c.ID == id }) {
 			t.Errorf("there is no check %q", id)
 		}
