@@ -48,6 +48,11 @@ type RailOrder struct {
 type Survey struct {
 	Hosts []Surveyed    // in the job's order; with Only or Drop all of the Job's, else those that ranks need
 	Took  time.Duration // since all hosts had been reached, or given up
+
+	// Differ says why a job on hosts that were reached, by their indexes, would not start
+	// for their NCCL settings: a *SettingsError, or nil. It may be called while Judge runs;
+	// nil: nothing is known of that.
+	Differ func(hosts []int) error
 }
 
 // Surveyed is what one host has told.

@@ -151,18 +151,10 @@ func (r *run) reconcile(layout Layout) error {
 		r.remark(n)
 	}
 	if len(own.Conflicts) > 0 {
-		e := &SettingsError{}
-		for _, c := range own.Conflicts {
-			d := Difference{Name: c.Name, Harmful: envsync.Harmful(c.Name)}
-			for _, v := range c.Values {
-				d.Values = append(d.Values, r.hostsValue(c.Name, v, names))
-			}
-			e.Differences = append(e.Differences, d)
-		}
 		for _, text := range r.oddities {
 			r.note("warn", text)
 		}
-		return e
+		return settingsError(own.Conflicts, r.job.Rigor, names)
 	}
 	typed := r.job.lint(r.env)
 	r.env.job = slices.Concat(own.Job, r.env.job)
@@ -211,13 +203,26 @@ func (r *run) lintFound(typed []envsync.Finding) {
 	}
 }
 
+// settingsError is the error for conflicts; called names hosts by their numbers.
+func settingsError(conflicts []envsync.Conflict, rigor envsync.Rigor, called func([]int) string) *SettingsError {
+	e := &SettingsError{}
+	for _, c := range conflicts {
+		d := Difference{Name: c.Name, Harmful: envsync.Harmful(c.Name)}
+		for _, v := range c.Values {
+			d.Values = append(d.Values, hostsValue(c.Name, v, rigor, called))
+		}
+		e.Differences = append(e.Differences, d)
+	}
+	return e
+}
+
 // hostsValue is what some hosts have for a variable of which others have something else.
-func (r *run) hostsValue(name string, v envsync.HostsValue, called func([]int) string) HostsValue {
+func hostsValue(name string, v envsync.HostsValue, rigor envsync.Rigor, called func([]int) string) HostsValue {
 	out := HostsValue{Hosts: called(v.Hosts), Text: v.Text(name), Places: v.Places}
 	if v.Unset {
 		return out
 	}
-	_, err := envsync.Judge(envsync.Lint([]envsync.Var{{Name: name, Value: v.Value}}), r.job.Rigor)
+	_, err := envsync.Judge(envsync.Lint([]envsync.Var{{Name: name, Value: v.Value}}), rigor)
 	if e, ok := errors.AsType[*envsync.LintError](err); ok {
 		out.Odd = e.Findings[0].Remedy()
 	} else if !envsync.Hidden(name) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gorun/envsync"
+	"gorun/hostfile"
 	"gorun/launcher/wire"
 )
 
@@ -250,7 +251,7 @@ func (r *run) probe(h *host, others []int) {
 
 // surveyed gathers what the hosts have told.
 func (r *run) surveyed() Survey {
-	s := Survey{Took: time.Since(r.exam.began)}
+	s := Survey{Took: time.Since(r.exam.began), Differ: r.differing()}
 	for i, h := range r.hosts {
 		a := &h.answers
 		v := Surveyed{Name: h.spec.Name, Err: r.m.inquiry.hosts[i].err, Addr: a.addr, Facts: a.facts, Offset: a.offset, Uncertain: a.uncertain, Settings: r.exam.settings[i]}
@@ -261,6 +262,37 @@ func (r *run) surveyed() Survey {
 		s.Hosts = append(s.Hosts, v)
 	}
 	return s
+}
+
+// differing is the Survey's Differ: what it needs of the run is read now.
+func (r *run) differing() func(hosts []int) error {
+	found := make([]envsync.Found, len(r.hosts))
+	names := make([]string, len(r.hosts))
+	for i, h := range r.hosts {
+		names[i] = h.spec.Name
+		if r.m.counts(i) {
+			found[i], _ = r.found(h)
+		}
+	}
+	decided, rigor := r.env.decided(), r.job.Rigor
+	return func(hosts []int) error {
+		var own []envsync.Found
+		for _, h := range hosts {
+			own = append(own, found[h])
+		}
+		called := func(which []int) string {
+			var list []string
+			for _, w := range which {
+				list = append(list, names[hosts[w]])
+			}
+			return hostfile.Fold(list)
+		}
+		conflicts := envsync.Reconcile(own, rigor, func(i int, name string) (string, bool) { return decided(names[hosts[i]], name) }, called).Conflicts
+		if len(conflicts) == 0 {
+			return nil
+		}
+		return settingsError(conflicts, rigor, called)
+	}
 }
 
 // planRails asks between which hosts RDMA is to be tried, aside.

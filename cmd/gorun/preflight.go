@@ -114,6 +114,9 @@ func (s *surveyor) judge(_ context.Context, survey launcher.Survey) (launcher.Ru
 	if err != nil && (p.only || is(errors.AsType[*launcher.SlotsError](err))) {
 		pg.decision, err = unplaced(pg.decision, err), nil
 	}
+	if p.only {
+		pg.decision = undecided(pg.decision, survey)
+	}
 	trouble := pg.write(p)
 	switch {
 	case p.only || !pg.decision.Go:
@@ -154,6 +157,28 @@ func unplaced(d preflight.Decision, err error) preflight.Decision {
 		}
 		d.Reason = fmt.Sprintf("%s cannot run without %s: %s", what, hostfile.Fold(d.Exclude), err)
 	}
+	d.Use, d.Slots, d.StandIns, d.Idle, d.Ranks = nil, nil, nil, nil, 0
+	return d
+}
+
+// undecided is d when a job on its hosts would not start for their NCCL settings, which
+// it tells by itself, as it is the launch that compares them.
+func undecided(d preflight.Decision, survey launcher.Survey) preflight.Decision {
+	if survey.Differ == nil || len(d.Use) == 0 {
+		return d
+	}
+	var use []int
+	for i, h := range survey.Hosts {
+		if h.Err == nil && slices.Contains(d.Use, h.Name) {
+			use = append(use, i)
+		}
+	}
+	err := survey.Differ(use)
+	if err == nil {
+		return d
+	}
+	d.Go, d.Verdict, d.Code = false, preflight.NoGo, noGoCode
+	d.Reason = err.Error() + ", and must be equal; -x decides"
 	d.Use, d.Slots, d.StandIns, d.Idle, d.Ranks = nil, nil, nil, nil, 0
 	return d
 }

@@ -80,6 +80,34 @@ func TestLinksOfHost(t *testing.T) {
 	}
 }
 
+func TestUndecidedSettingsAreANoGo(t *testing.T) {
+	s := launcher.Survey{
+		Hosts: []launcher.Surveyed{{Name: "a"}, {Name: "b"}, {Name: "c"}},
+		Differ: func(hosts []int) error {
+			if slices.Contains(hosts, 1) {
+				return &launcher.SettingsError{Differences: []launcher.Difference{{Name: "NCCL_ALGO"}}}
+			}
+			return nil
+		},
+	}
+	for _, tt := range []struct {
+		name string
+		use  []string
+		want string
+		code int
+	}{
+		{"differ", []string{"a", "b"}, "no-go: NCCL_ALGO differs between hosts, and must be equal; -x decides", noGoCode},
+		{"left-out", []string{"c", "a"}, "go: fine", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := undecided(preflight.Decision{Go: true, Verdict: preflight.Go, Reason: "fine", Use: tt.use}, s)
+			if got := d.Headline(); got != tt.want || d.Code != tt.code {
+				t.Errorf("got %q, code %d; want %q, %d", got, d.Code, tt.want, tt.code)
+			}
+		})
+	}
+}
+
 func TestRoomInTmpIsJudgedWhereAsked(t *testing.T) {
 	if own := launchersOwn(true); slices.Contains(own, "tmp") {
 		t.Errorf("got %q; want no tmp", own)
