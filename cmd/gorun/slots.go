@@ -42,6 +42,9 @@ func slotsReport(e *launcher.SlotsError, o options) report {
 	if hint := slotsHint(e, o); hint != "" {
 		r.hintf("%s", hint)
 	}
+	if n := o.preflight.spares; n > 0 {
+		r.hintf("--spares %d keeps %s in reserve, whose slots do not count", n, plural(n, "host"))
+	}
 	if list := o.countedHosts(e); list != "" {
 		r.hintf("a name alone in -H is one slot; %d on each: -H %s", perHost(e), shellQuote(list))
 	}

@@ -209,3 +209,14 @@ func addHosts(t *testing.T, args []string, n int) []string {
 	}
 	return args
 }
+
+func TestSlotsOfSparesAreTold(t *testing.T) {
+	e := &launcher.SlotsError{Need: 6, Have: 4, Hosts: []launcher.HostSlots{{Name: "a", Slots: 4}}}
+	const want = "--spares 1 keeps 1 host in reserve, whose slots do not count"
+	for _, spares := range []int{0, 1} {
+		got := slotsReport(e, options{preflight: preflightOptions{spares: spares}}).hints
+		if slices.Contains(got, want) != (spares > 0) {
+			t.Errorf("with %d spares got %q", spares, got)
+		}
+	}
+}
