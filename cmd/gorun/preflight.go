@@ -207,7 +207,7 @@ func (s *surveyor) ruling(pg page) launcher.Ruling {
 			}
 		}
 	}
-	if !s.quiet {
+	if !s.quiet && !s.o.verbose { // -v shows all findings
 		r.Warnings = append(r.Warnings, warnings(pg.report)...)
 	}
 	return r
