@@ -131,7 +131,7 @@ func otherInValue(value string) string {
 // off. It reports whether that says all there is to say.
 func (l *linter) marks(v Var, kind Kind) bool {
 	bare, n := strings.TrimSpace(v.Value), len(v.Value)
-	hint := "write " + v.Name + "=" + shown(bare)
+	hint := cutShort("write " + v.Name + "=" + shown(bare))
 	if bare == "" {
 		hint = "leave it unset"
 	}
@@ -139,7 +139,7 @@ func (l *linter) marks(v Var, kind Kind) bool {
 	case kind == Text && v.Name != "NCCL_NET":
 		return false
 	case n > 1 && (v.Value[0] == '"' || v.Value[0] == '\'') && v.Value[n-1] == v.Value[0]:
-		l.wrong(v, "write "+v.Name+"="+shown(v.Value[1:n-1]), "the quotes are part of the value")
+		l.wrong(v, cutShort("write "+v.Name+"="+shown(v.Value[1:n-1])), "the quotes are part of the value")
 		return true
 	case bare == v.Value:
 		return false

@@ -224,6 +224,7 @@ func FuzzLint(f *testing.F) {
 	}
 	f.Add("NCCL_COMM_ID", "[::1]:99", "NCCL_P2P_DISABLE", "1")
 	f.Add("NCCL_ALGO ", "\x1b[31m\xff", "nccl_debug", "a\rb")
+	f.Add("NCCL_PROTO", " "+strings.Repeat("\xff", 400)+" ", "NCCL_ALGO", "\""+strings.Repeat("\xff", 400)+"\"")
 	f.Add("NCCL_TOKEN", "hunter2hunter2", "NCCL_IB_HCA", "mlx5_1,\x00")
 	f.Fuzz(func(t *testing.T, name, value, other, second string) {
 		vars := []Var{{name, value, "environment"}, {other, second, "a\nb:3"}}

@@ -128,7 +128,7 @@ func (l *linter) behindNumber(v Var, kind Kind, n number, behind string) {
 		hint = fmt.Sprintf("write %s=%d", v.Name, n.value<<bits)
 	}
 	if n.base == 8 && (behind[0] == '8' || behind[0] == '9') {
-		l.wrong(v, "write "+v.Name+"="+shown(strings.TrimLeft(strings.TrimSpace(v.Value), "0")), "a 0 in front makes a number octal: NCCL reads %d", n.value)
+		l.wrong(v, cutShort("write "+v.Name+"="+shown(strings.TrimLeft(strings.TrimSpace(v.Value), "0"))), "a 0 in front makes a number octal: NCCL reads %d", n.value)
 		return
 	}
 	l.wrong(v, hint, "NCCL reads %d and nothing behind it", n.value)
