@@ -12,11 +12,11 @@ import (
 
 func TestSchedule(t *testing.T) {
 	for n := range 34 {
-		rounds := Schedule(n)
+		rounds := schedule(n)
 		if want := n - 1 + n%2; n >= 2 && len(rounds) != want || n < 2 && len(rounds) != 0 {
 			t.Errorf("%d hosts: got %d rounds; want %d", n, len(rounds), want)
 		}
-		met := map[Pair]bool{}
+		met := map[pair]bool{}
 		for _, pairs := range rounds {
 			busy := map[int]bool{}
 			if len(pairs) != n/2 {
@@ -27,7 +27,7 @@ func TestSchedule(t *testing.T) {
 					t.Errorf("%d hosts: got pair %v in %v", n, p, pairs)
 				}
 				busy[p.From], busy[p.To] = true, true
-				met[Pair{min(p.From, p.To), max(p.From, p.To)}] = true
+				met[pair{min(p.From, p.To), max(p.From, p.To)}] = true
 			}
 		}
 		if len(met) != n*(n-1)/2*min(n, 1) {
@@ -39,36 +39,16 @@ func TestSchedule(t *testing.T) {
 func TestRing(t *testing.T) {
 	tests := []struct {
 		n    int
-		want []Pair
+		want []pair
 	}{
 		{0, nil}, {1, nil},
-		{2, []Pair{{0, 1}, {1, 0}}},
-		{3, []Pair{{0, 1}, {0, 2}, {1, 2}, {1, 0}, {2, 0}, {2, 1}}},
-		{4, []Pair{{0, 1}, {0, 3}, {1, 2}, {1, 0}, {2, 3}, {2, 1}, {3, 0}, {3, 2}}},
+		{2, []pair{{0, 1}, {1, 0}}},
+		{3, []pair{{0, 1}, {0, 2}, {1, 2}, {1, 0}, {2, 0}, {2, 1}}},
+		{4, []pair{{0, 1}, {0, 3}, {1, 2}, {1, 0}, {2, 3}, {2, 1}, {3, 0}, {3, 2}}},
 	}
 	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, Ring(tt.n)); diff != "" {
+		if diff := cmp.Diff(tt.want, ring(tt.n)); diff != "" {
 			t.Errorf("%d hosts (-want +got):\n%s", tt.n, diff)
-		}
-	}
-}
-
-func TestSkew(t *testing.T) {
-	start := time.Now()
-	tests := []struct {
-		name                string
-		received, remote    time.Duration // after sent
-		offset, uncertainty time.Duration
-	}{
-		{"equal", 10 * time.Millisecond, 5 * time.Millisecond, 0, 5 * time.Millisecond},
-		{"ahead", 10 * time.Millisecond, time.Hour, time.Hour - 5*time.Millisecond, 5 * time.Millisecond},
-		{"behind", 2 * time.Millisecond, -time.Second, -time.Second - time.Millisecond, time.Millisecond},
-		{"at-once", 0, 0, 0, 0},
-	}
-	for _, tt := range tests {
-		offset, uncertainty := Skew(start, start.Add(tt.received), start.Add(tt.remote).UTC())
-		if offset != tt.offset || uncertainty != tt.uncertainty {
-			t.Errorf("%s: got %v ± %v; want %v ± %v", tt.name, offset, uncertainty, tt.offset, tt.uncertainty)
 		}
 	}
 }
@@ -104,7 +84,7 @@ func TestSlow(t *testing.T) {
 		n       int
 		slow    func(from, to int) bool
 		hosts   []int
-		links   []Pair
+		links   []pair
 		divided bool
 	}{
 		{"nothing", 8, of(), nil, nil, false},
@@ -116,12 +96,12 @@ func TestSlow(t *testing.T) {
 		{"two-of-four", 4, of(1, 3), nil, nil, false},
 		{"seven-of-sixteen", 16, of(0, 2, 4, 6, 8, 10, 12), []int{0, 2, 4, 6, 8, 10, 12}, nil, false},
 		{"all", 6, func(int, int) bool { return true }, nil, nil, false},
-		{"link", 8, func(i, j int) bool { return i == 2 && j == 5 }, nil, []Pair{{2, 5}}, false},
-		{"link-of-three", 3, func(i, j int) bool { return i+j == 1 }, nil, []Pair{{0, 1}, {1, 0}}, false},
+		{"link", 8, func(i, j int) bool { return i == 2 && j == 5 }, nil, []pair{{2, 5}}, false},
+		{"link-of-three", 3, func(i, j int) bool { return i+j == 1 }, nil, []pair{{0, 1}, {1, 0}}, false},
 		{"outgoing", 8, func(i, _ int) bool { return i == 6 }, []int{6}, nil, false},
 		{"incoming", 8, func(_, j int) bool { return j == 6 }, []int{6}, nil, false},
-		{"host-and-link", 8, func(i, j int) bool { return i == 6 || j == 6 || i == 1 && j == 2 }, []int{6}, []Pair{{1, 2}}, false},
-		{"half-its-links", 9, func(i, j int) bool { return i == 0 && j < 5 }, nil, []Pair{{0, 1}, {0, 2}, {0, 3}, {0, 4}}, false},
+		{"host-and-link", 8, func(i, j int) bool { return i == 6 || j == 6 || i == 1 && j == 2 }, []int{6}, []pair{{1, 2}}, false},
+		{"half-its-links", 9, func(i, j int) bool { return i == 0 && j < 5 }, nil, []pair{{0, 1}, {0, 2}, {0, 3}, {0, 4}}, false},
 	}
 	for _, tt := range tests {
 		latency, bandwidth := Slow(Gather(tt.n, network(tt.n, tt.slow)), DefaultLimits())
@@ -130,9 +110,9 @@ func TestSlow(t *testing.T) {
 			for _, h := range got.Hosts {
 				hosts = append(hosts, h.Host)
 			}
-			var links []Pair
+			var links []pair
 			for _, l := range got.Links {
-				links = append(links, Pair{l.From, l.To})
+				links = append(links, pair{l.From, l.To})
 			}
 			if diff := cmp.Diff(tt.hosts, hosts); diff != "" {
 				t.Errorf("%s, %s: hosts (-want +got):\n%s", tt.name, what, diff)
@@ -169,7 +149,7 @@ func TestSlowOnRing(t *testing.T) {
 	const n = 6
 	all := network(n, of(2))
 	var results []Result
-	for _, p := range Ring(n) {
+	for _, p := range ring(n) {
 		for _, link := range all[p.From].Links {
 			if link.Host == p.To {
 				results = append(results, Result{From: p.From, Links: []Link{link}})

@@ -304,7 +304,7 @@ func BenchmarkAllPairs(b *testing.B) {
 	for i := range listeners {
 		listeners[i] = listening(b, i, loopback)
 	}
-	rounds := Schedule(hosts)
+	rounds := schedule(hosts)
 	for b.Loop() {
 		for _, pairs := range rounds {
 			done := make(chan Result, len(pairs))
