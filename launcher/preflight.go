@@ -32,10 +32,6 @@ type Preflight struct {
 	// has been stopped, and what Judge returns changes nothing; Run does not return before
 	// Judge has.
 	Judge func(ctx context.Context, s Survey) (Ruling, error)
-
-	// Progress is told how far that is, in order: done of total of what: "hosts answered"
-	// "links tested" or "RDMA rounds begun". It must not block. nil: nobody is told.
-	Progress func(done, total int, what string)
 }
 
 // RailOrder has one host of a Survey try its RDMA rails to another.

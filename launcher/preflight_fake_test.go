@@ -165,9 +165,8 @@ type judged struct {
 	rule func(context.Context, Survey) (Ruling, error)
 
 	mu     sync.Mutex
-	calls  int      // guarded by mu
-	survey Survey   // guarded by mu; the last
-	told   []string // guarded by mu; progress
+	calls  int    // guarded by mu
+	survey Survey // guarded by mu; the last
 }
 
 func newJudged(t *testing.T, behaviour string, rule func(context.Context, Survey) (Ruling, error), ranks ...int) *judged {
@@ -181,11 +180,6 @@ func newJudged(t *testing.T, behaviour string, rule func(context.Context, Survey
 			w.calls, w.survey = w.calls+1, s
 			w.mu.Unlock()
 			return w.rule(ctx, s)
-		},
-		Progress: func(done, total int, what string) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.told = append(w.told, fmt.Sprintf("%d/%d %s", done, total, what))
 		},
 	}
 	return w

@@ -45,9 +45,6 @@ func TestPreflightTellsAll(t *testing.T) {
 	if got := w.survey.Hosts[2].Offer; got.Slots != 2 || got.Origin != "2 cores" {
 		t.Errorf("offer: got %+v", got)
 	}
-	if last := w.told[len(w.told)-1]; last != "3/3 hosts answered" {
-		t.Errorf("progress: got %q", w.told)
-	}
 }
 
 func TestPreflightRules(t *testing.T) {
@@ -113,7 +110,7 @@ func TestPreflightRules(t *testing.T) {
 	}
 }
 
-// Of all pairs each host probes each other, and the progress counts them.
+// Of all pairs each host probes each other.
 func TestPreflightOfAllPairs(t *testing.T) {
 	w := newJudged(t, "pre-well", use(0, 1, 2), 1, 1, 1)
 	w.job.Preflight.Full = true
@@ -123,9 +120,6 @@ func TestPreflightOfAllPairs(t *testing.T) {
 		if err := json.Unmarshal(h.Links, &links); err != nil || len(links) != 2 || links[0][0]+links[1][0] != 3-i {
 			t.Errorf("%s: got %s, %v", h.Name, h.Links, err)
 		}
-	}
-	if !contains(w.told, "6/6 links tested") || !contains(w.told, "3/3 hosts answered") {
-		t.Errorf("progress: got %q", w.told)
 	}
 }
 
@@ -148,9 +142,6 @@ func TestPreflightOfRails(t *testing.T) {
 		if err := json.Unmarshal(h.Links, &told); err != nil || len(told) != 3 || told[2] != want {
 			t.Errorf("%s: got %s, %v; want %q at the end", h.Name, h.Links, err, want)
 		}
-	}
-	if !contains(w.told, "3/3 RDMA rounds begun") {
-		t.Errorf("progress: got %q", w.told)
 	}
 }
 

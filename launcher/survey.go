@@ -30,7 +30,6 @@ type examination struct {
 	settings []map[string]string // by host
 	cancel   context.CancelFunc  // of Judge; nil: it was not called
 	patience *alarm
-	told     string // of the progress, last
 	excluded []Excluded
 }
 
@@ -127,7 +126,6 @@ func (r *run) answered(h *host, m wire.Message, at time.Time) {
 			return
 		}
 		r.step(event{host: h.index, told: &facts{a.check(m.Facts.Failure)}})
-		r.tellProgress(r.m.answered(), len(r.hosts), "hosts answered")
 	case m.Probing != nil:
 		if a.port = m.Probing.Port; a.port == 0 {
 			r.note("info", h.spec.Name+": cannot listen for probes: "+m.Probing.Failure)
@@ -136,7 +134,6 @@ func (r *run) answered(h *host, m wire.Message, at time.Time) {
 	case m.Probed != nil:
 		a.links = append(a.links, m.Probed.Result)
 		r.step(event{host: h.index, probed: true})
-		r.tellProgress(r.m.surveyed())
 	}
 }
 
@@ -147,15 +144,6 @@ func (a *answers) check(failure string) error {
 	}
 	a.facts = nil
 	return fmt.Errorf("reached, but its agent cannot tell what the host is like: %s", cmp.Or(failure, "what it says is no JSON"))
-}
-
-// tellProgress says how far the survey is, when that has changed.
-func (r *run) tellProgress(done, total int, what string) {
-	p, now := r.job.Preflight, fmt.Sprint(done, what)
-	if p.Progress != nil && r.m.phase == phaseSurveying && now != r.exam.told {
-		r.exam.told = now
-		p.Progress(done, total, what)
-	}
 }
 
 // beginSurvey chooses the addresses by which hosts are to reach each other, and has those
@@ -170,7 +158,6 @@ func (r *run) beginSurvey() {
 			asked = append(asked, i)
 		}
 	}
-	r.tellProgress(r.m.answered(), len(r.hosts), "hosts answered")
 	r.step(event{listening: asked})
 }
 
