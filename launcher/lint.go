@@ -217,7 +217,7 @@ func alsoMatched(ifaces []wire.Interface, spec string) string {
 			}
 		}
 		if there && others != nil {
-			return fmt.Sprintf("NCCL_SOCKET_IFNAME=%s means %s, too, as names are prefixes; write NCCL_SOCKET_IFNAME==%s", spec, strings.Join(others, ", "), spec)
+			return fmt.Sprintf("NCCL_SOCKET_IFNAME=%s means %s, too, as names are prefixes; the value =%s means no other", spec, strings.Join(others, ", "), spec)
 		}
 	}
 	return ""

@@ -30,9 +30,9 @@ func TestPrefixNotes(t *testing.T) {
 		{"excluded", "^eth1", []peer{{name: "a", hello: many}}, ""},
 		{"both-listed", "eth1,eth10", []peer{{name: "a", hello: many}}, ""},
 		{"another", "eth1", []peer{{name: "a", hello: many}, {name: "b", hello: ifaces("eth1")}, {name: "c", hello: many}},
-			"a, c: NCCL_SOCKET_IFNAME=eth1 means eth10, too, as names are prefixes; write NCCL_SOCKET_IFNAME==eth1"},
-		{"vlan", "ib0,bond0", []peer{{name: "a", hello: many}}, "a: NCCL_SOCKET_IFNAME=ib0,bond0 means bond0.2093, too, as names are prefixes; write NCCL_SOCKET_IFNAME==ib0,bond0"},
-		{"own", "eth0", []peer{{name: "a", hello: many, ifname: "eth1"}, {name: "b", hello: many}}, "a: NCCL_SOCKET_IFNAME=eth1 means eth10, too, as names are prefixes; write NCCL_SOCKET_IFNAME==eth1"},
+			"a, c: NCCL_SOCKET_IFNAME=eth1 means eth10, too, as names are prefixes; the value =eth1 means no other"},
+		{"vlan", "ib0,bond0", []peer{{name: "a", hello: many}}, "a: NCCL_SOCKET_IFNAME=ib0,bond0 means bond0.2093, too, as names are prefixes; the value =ib0,bond0 means no other"},
+		{"own", "eth0", []peer{{name: "a", hello: many, ifname: "eth1"}, {name: "b", hello: many}}, "a: NCCL_SOCKET_IFNAME=eth1 means eth10, too, as names are prefixes; the value =eth1 means no other"},
 		{"unused-host", "eth1", []peer{{name: "a", hello: ifaces("eth1")}, {name: "b", hello: ifaces("eth1")}, {name: "c", hello: ifaces("eth1")}, {name: "idle", hello: many}}, ""},
 	}
 	for _, tt := range tests {

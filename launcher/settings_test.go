@@ -145,7 +145,7 @@ func TestSettingsAreLinted(t *testing.T) {
 	buffer := "NCCL_BUFFSIZE=4MB (/etc/nccl.conf:1 of localhost,127.0.0.1): NCCL reads 4 and nothing behind it; write NCCL_BUFFSIZE=4194304"
 	class := ": a 0 in front makes a number octal: NCCL reads 0; write NCCL_IB_TC=8"
 	line := "/etc/nccl.conf:4: NCCL_PROTO = LL: without effect: a blank is part of the name; write NCCL_PROTO=VALUE"
-	prefix := "localhost, 127.0.0.1: NCCL_SOCKET_IFNAME=eth1 means eth10, too, as names are prefixes; write NCCL_SOCKET_IFNAME==eth1"
+	prefix := "localhost, 127.0.0.1: NCCL_SOCKET_IFNAME=eth1 means eth10, too, as names are prefixes; the value =eth1 means no other"
 	tests := []struct {
 		name  string
 		rigor envsync.Rigor

@@ -120,6 +120,28 @@ func oneValue(all []choice) string {
 	return ""
 }
 
+// setting writes a variable with such a value as a shell takes it. NCCL's own "=" is quoted:
+// behind the other one it would look like a slip.
+func setting(name, value string) string {
+	if strings.ContainsAny(value, "=^") {
+		value = "'" + value + "'"
+	}
+	return name + "=" + value
+}
+
+// meant is setting with what a "=" in front of the value means.
+func meant(name, value string) string {
+	text := setting(name, value)
+	names, exact := strings.CutPrefix(value, "=")
+	switch {
+	case exact && strings.Contains(names, ","):
+		text += " (exactly these)"
+	case exact:
+		text += " (exactly " + names + ")"
+	}
+	return text
+}
+
 func unique(names []string) []string {
 	slices.SortFunc(names, naturally)
 	return slices.Compact(names)

@@ -104,7 +104,7 @@ func TestNetworkGoodTexts(t *testing.T) {
 		{factstest.H100, "rdma-count", "8 ports of 400 Gb/s InfiniBand on each host"},
 		{factstest.RoCE, "rdma-gid", "NCCL will use GID 3 (RoCE v2) on each HCA"},
 		{factstest.RoCE, "rdma-subnet", "8 networks, 10.100.0.0/16 to 10.107.0.0/16"},
-		{factstest.H100, "interface", "eth0 in 10.0.0.0/16; NCCL_SOCKET_IFNAME==eth0 holds on all hosts"},
+		{factstest.H100, "interface", "eth0 in 10.0.0.0/16; NCCL_SOCKET_IFNAME='=eth0' (exactly eth0) holds on all hosts"},
 		{factstest.H100, "connect", "240 connections between hosts"},
 		{factstest.H100, "latency", "round trips of 44µs"},
 		{factstest.Plain, "bandwidth", "2950 MB/s typical of one connection"},

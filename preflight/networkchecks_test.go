@@ -147,7 +147,7 @@ func nameFirings() []firing {
 func interfaceFirings() []firing {
 	return []firing{
 		{check: "interface", name: "missing", wreck: func(in *Input) { all(set("NCCL_SOCKET_IFNAME", "=eth0"))(in); on(2, rename("ens3"))(in) },
-			verdict: NoHost, blamed: "gpu03", title: "gpu03 has no interface that NCCL_SOCKET_IFNAME==eth0 matches", evidence: "it has ens3, docker0"},
+			verdict: NoHost, blamed: "gpu03", title: "gpu03 has no interface that NCCL_SOCKET_IFNAME='=eth0' matches", evidence: "it has ens3, docker0"},
 		{check: "interface", name: "missing-everywhere", wreck: func(in *Input) { in.Job.Interface = "eth7" },
 			verdict: NoCluster, blamed: "gpu01 gpu02 gpu03 gpu04", title: "gpu[01-04] have no interface that --interface eth7 matches"},
 		{check: "interface", name: "down", wreck: func(in *Input) {
@@ -179,14 +179,14 @@ func interfaceFirings() []firing {
 			Name: "enx0", Kind: "physical", Driver: "cdc_ether", Up: true, Running: true, Addrs: []string{"192.168.5.1/24"},
 		}))},
 		{check: "interface", name: "first-is-wrong", wreck: on(1, before(usb("192.168.5.1/24"))),
-			verdict: Warn, blamed: "gpu02", title: "gpu02 has an interface that NCCL would take first, but that other hosts cannot reach: enx0 192.168.5.1/24", remedy: "-x NCCL_SOCKET_IFNAME==eth0"},
+			verdict: Warn, blamed: "gpu02", title: "gpu02 has an interface that NCCL would take first, but that other hosts cannot reach: enx0 192.168.5.1/24", remedy: "-x NCCL_SOCKET_IFNAME='=eth0' (exactly eth0)"},
 		{check: "interface", name: "first-is-inside-of-each", wreck: all(before(usb("192.168.5.1/24"))),
-			verdict: Warn, blamed: "gpu01 gpu02 gpu03 gpu04", title: "NCCL would take first", remedy: "-x NCCL_SOCKET_IFNAME==eth0"},
+			verdict: Warn, blamed: "gpu01 gpu02 gpu03 gpu04", title: "NCCL would take first", remedy: "-x NCCL_SOCKET_IFNAME='=eth0' (exactly eth0)"},
 		{check: "interface", name: "names-differ", wreck: func(in *Input) { on(1, rename("ens3"))(in); on(2, rename("eno1"))(in) }},
 		{check: "interface", name: "names-differ-and-first-is-wrong", wreck: func(in *Input) {
 			on(1, rename("ens3"))(in)
 			on(0, before(usb("192.168.5.1/24")))(in)
-		}, verdict: Warn, blamed: "gpu01", remedy: "-x NCCL_SOCKET_IFNAME==ens3,eth0"},
+		}, verdict: Warn, blamed: "gpu01", remedy: "-x NCCL_SOCKET_IFNAME='=ens3,eth0' (exactly these)"},
 		{check: "interface", name: "other-network-without-route", wreck: func(in *Input) {
 			in.Job.Interface = "eth0"
 			on(1, iface("eth0", func(i *facts.Interface) { i.Addrs = []string{"10.9.0.2/16"} }))(in)

@@ -71,7 +71,7 @@ func (v *view) givenName(i int) string {
 	if v.Job.Interface != "" {
 		return "--interface " + v.Job.Interface
 	}
-	return "NCCL_SOCKET_IFNAME=" + v.given(i)
+	return setting("NCCL_SOCKET_IFNAME", v.given(i))
 }
 
 // taken is the interface that NCCL takes on host i; nil if there is none.
@@ -165,9 +165,9 @@ func (v *view) freeFaults(hosts []int, m meeting) []Finding {
 	if found := t.findings(); len(found) > 0 {
 		return found
 	}
-	remedy := "-x NCCL_SOCKET_IFNAME=" + v.ifnameValue(hosts, m)
-	if v.ifnameValue(hosts, m) == "" {
-		remedy = "set NCCL_SOCKET_IFNAME to the right interface of each host, by [[host]] in the configuration"
+	remedy := "set NCCL_SOCKET_IFNAME to the right interface of each host, by [[host]] in the configuration"
+	if value := v.ifnameValue(hosts, m); value != "" {
+		remedy = "-x " + meant("NCCL_SOCKET_IFNAME", value)
 	}
 	for _, i := range stray {
 		name := "none"
@@ -257,7 +257,7 @@ func (v *view) meetingText(hosts []int, m meeting) string {
 		text += ", by routes"
 	}
 	if value := v.ifnameValue(hosts, m); value != "" {
-		text += "; NCCL_SOCKET_IFNAME=" + value + " holds on all hosts"
+		text += "; " + meant("NCCL_SOCKET_IFNAME", value) + " holds on all hosts"
 	}
 	return text
 }

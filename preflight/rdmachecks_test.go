@@ -101,7 +101,7 @@ func rdmaUseFirings() []firing {
 			all(both(nameHCAs("mlx5_%d", 1), hca(7, func(d *facts.HCA) { d.Name = "mlx5_10" })))(in)
 			value("mlx5_1")(in)
 		},
-			verdict: Warn, blamed: "gpu01 gpu02 gpu03 gpu04", title: "takes than it names: mlx5_10", remedy: "write NCCL_IB_HCA==mlx5_1"},
+			verdict: Warn, blamed: "gpu01 gpu02 gpu03 gpu04", title: "takes than it names: mlx5_10", remedy: "write NCCL_IB_HCA='=mlx5_1' (exactly mlx5_1)"},
 		{check: "rdma-count", name: "one-less", wreck: on(1, loseHCA(3)), verdict: NoHost, blamed: "gpu02", title: "gpu02 has 7 InfiniBand ports, the others have 8 InfiniBand ports"},
 		{check: "rdma-count", name: "two-hosts", hosts: 2, wreck: on(1, loseHCA(3)), verdict: NoCluster, blamed: "gpu01 gpu02", title: "hosts differ in how many HCA ports they have"},
 		{check: "rdma-count", name: "no-gpus", wreck: func(in *Input) { on(1, loseHCA(3))(in); in.Job.GPU = false }, verdict: Warn, blamed: "gpu02"},
@@ -111,7 +111,7 @@ func rdmaUseFirings() []firing {
 			verdict: NoCluster, blamed: "gpu01 gpu02", title: "hosts differ in the kind of their RDMA network"},
 		{check: "rdma-layer", name: "storage-up-on-one", wreck: on(1, storage("ACTIVE")), verdict: Warn, blamed: "gpu02", title: "side by side"},
 		{check: "rdma-layer", name: "storage-up", wreck: all(storage("ACTIVE")), verdict: Info, blamed: "gpu01 gpu02 gpu03 gpu04",
-			title: "side by side", evidence: "mlx5_8 Ethernet 100 Gb/s", remedy: "-x NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7"},
+			title: "side by side", evidence: "mlx5_8 Ethernet 100 Gb/s", remedy: "-x NCCL_IB_HCA='=mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7' (exactly these)"},
 		{check: "rdma-layer", name: "storage-left-out", wreck: all(both(storage("ACTIVE"), set("NCCL_IB_HCA", "^mlx5_8")))},
 		{check: "rdma-layer", name: "storage-down", wreck: all(storage("DOWN"))},
 	}
@@ -333,7 +333,7 @@ func TestRDMAOfRealHosts(t *testing.T) {
 	}
 	runFirings(t, []firing{
 		{check: "rdma-layer", name: "dell", wreck: all(real("ibstat-dell.txt")), verdict: Info, blamed: "gpu01 gpu02 gpu03 gpu04",
-			evidence: "7 InfiniBand ports and 1 Ethernet port: mlx5_7 Ethernet 100 Gb/s", remedy: "-x NCCL_IB_HCA==mlx5_0,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_10,mlx5_11"},
+			evidence: "7 InfiniBand ports and 1 Ethernet port: mlx5_7 Ethernet 100 Gb/s", remedy: "-x NCCL_IB_HCA='=mlx5_0,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_10,mlx5_11' (exactly these)"},
 		{check: "rdma-count", name: "dell-storage-left-out", wreck: all(both(real("ibstat-dell.txt"), set("NCCL_IB_HCA", "^mlx5_1,mlx5_2,mlx5_7")))},
 		{check: "rdma-port", name: "mlx4-all-down", wreck: all(real("ibstat-mlx4.txt")), verdict: Warn, blamed: "gpu01 gpu02 gpu03 gpu04", evidence: "mlx4_0:1 DOWN (Polling)"},
 	})

@@ -80,13 +80,13 @@ func checkRDMAList(v *view) (found []Finding, good, skip string) {
 		if missing := unmatched(&v.Hosts[i]); missing != "" {
 			lack[i] = missing
 		} else if more := widened(&v.Hosts[i], value); more != "" {
-			t.add(i, fault{verdict: Warn, what: "has more HCAs that NCCL_IB_HCA=" + value + " takes than it names", which: more, remedy: "write NCCL_IB_HCA==" + strings.TrimPrefix(value, "=")})
+			t.add(i, fault{verdict: Warn, what: "has more HCAs that " + setting("NCCL_IB_HCA", value) + " takes than it names", which: more, remedy: "write " + meant("NCCL_IB_HCA", "="+value)})
 		}
 	}
 	if set == 0 {
 		return f.unknown, "", "NCCL_IB_HCA is not set"
 	}
-	return append(append(f.unknown, f.unlisted(lack)...), t.findings()...), fmt.Sprintf("NCCL_IB_HCA=%s matches on %s", v.Hosts[f.hosts[0]].Settings["NCCL_IB_HCA"], count(set, "host")), ""
+	return append(append(f.unknown, f.unlisted(lack)...), t.findings()...), fmt.Sprintf("%s matches on %s", setting("NCCL_IB_HCA", v.Hosts[f.hosts[0]].Settings["NCCL_IB_HCA"]), count(set, "host")), ""
 }
 
 // unmatched lists the items of NCCL_IB_HCA that match no HCA of h; "" if all do.
@@ -155,7 +155,7 @@ func (f fabric) unlisted(lack map[int]string) []Finding {
 		verdict = NoCluster
 	}
 	value := f.Hosts[hosts[0]].Settings["NCCL_IB_HCA"]
-	title := f.say(hosts, "lacks HCAs that NCCL_IB_HCA="+value+" names")
+	title := f.say(hosts, "lacks HCAs that "+setting("NCCL_IB_HCA", value)+" names")
 	return []Finding{f.finding(f.rdmaVerdict(verdict), hosts, title, f.listRemedy(), n.lines(f.view))}
 }
 
@@ -172,7 +172,7 @@ func (f fabric) listRemedy() string {
 		return "leave NCCL_IB_HCA unset: every ACTIVE port is of one kind of network"
 	}
 	if value := oneValue(all); value != "" {
-		return "set a value that holds on all hosts: -x NCCL_IB_HCA=" + value
+		return "set a value that holds on all hosts: -x " + meant("NCCL_IB_HCA", value)
 	}
 	return "give each kind of host its own NCCL_IB_HCA, by [[host]] in the configuration"
 }

@@ -15,7 +15,7 @@ var checks = []preflight.Result{
 	{ID: "ssh", Area: "hosts", Title: "every host can be reached", Text: "in 0.3 s"},
 	{ID: "names", Area: "hosts", Title: "names mean the same on every host"},
 	{ID: "clock", Area: "hosts", Title: "clocks agree", Text: "within 12 ms"},
-	{ID: "interface", Area: "network", Title: "one network interface reaches every host", Text: "eth0, 10.0.0.0/16; NCCL_SOCKET_IFNAME==eth0"},
+	{ID: "interface", Area: "network", Title: "one network interface reaches every host", Text: "eth0 in 10.0.0.0/16; NCCL_SOCKET_IFNAME='=eth0' (exactly eth0) holds on all hosts"},
 	{ID: "ports", Area: "network", Title: "hosts reach each other on ephemeral ports, both ways"},
 	{ID: "mtu", Area: "network", Title: "packets of full size arrive", Text: "1500 bytes"},
 	{ID: "hca-set", Area: "rdma", Title: "every host has the same HCAs", Text: "8 × MT4129"},

@@ -72,7 +72,7 @@ func TestHTML(t *testing.T) {
 					t.Errorf("got no %q and %q; want them on the page", f.Title, f.Remedy)
 				}
 			}
-			for _, want := range []string{p.Decision.Headline(), "NCCL_SOCKET_IFNAME==eth0", "Hosts and checks"} {
+			for _, want := range []string{p.Decision.Headline(), "NCCL_SOCKET_IFNAME='=eth0'", "Hosts and checks"} {
 				if !strings.Contains(text, want) {
 					t.Errorf("got no %q; want it on the page", want)
 				}
