@@ -163,8 +163,10 @@ func TestPreflightPair(t *testing.T) {
 	if e.stdout != "" {
 		t.Errorf("stdout %q; want nothing started", e.stdout)
 	}
-	// Nobody may be left out for that, either.
-	gorun(t, []string{"--drop-bad", "-hostfile", file, "echo", "started"}).want(t, 125, "no-go: "+want)
+	// Which of both is left out is the user's to say.
+	without := "--exclude " + nodes[1] + ", or --exclude " + nodes[2]
+	gorun(t, []string{"--drop-bad", "-hostfile", file, "echo", "started"}).want(t, 125, "no-go: "+want, without)
+	gorun(t, []string{"--preflight", "quick", "--exclude", nodes[1], "-hostfile", file, "true"}).want(t, 0)
 }
 
 // Where all is well nothing is found, however much is looked at.

@@ -53,7 +53,7 @@ func Judge(in Input) Report {
 
 // tidy completes a finding of c, and cleans what comes from hosts.
 func tidy(f *Finding, c Check) {
-	f.Check, f.Title, f.Remedy = c.ID, clean(f.Title), clean(f.Remedy)
+	f.Check, f.Title, f.Remedy = c.ID, clean(f.Title), cleanUpTo(f.Remedy, maxRemedy)
 	for i, line := range f.Evidence {
 		f.Evidence[i] = clean(line)
 	}

@@ -78,7 +78,7 @@ func (v *view) different(hosts []int) []int {
 }
 
 func (v *view) addressTwice(addr string, hosts []int, of int) []Finding {
-	verdict := Warn
+	verdict, remedy := Warn, "give each of HOST an address of its own"
 	var n notes
 	for _, i := range hosts {
 		h := &v.Hosts[i]
@@ -90,7 +90,10 @@ func (v *view) addressTwice(addr string, hosts []int, of int) []Finding {
 	if verdict == Warn && of >= 3 && 2*len(hosts) > of {
 		return nil
 	}
-	return []Finding{v.finding(verdict, hosts, fmt.Sprintf("%s have one address, %s", v.fold(hosts), addr), "give each of HOST an address of its own", n.lines(v))}
+	if verdict == NoCluster {
+		remedy += v.orWithout(hosts)
+	}
+	return []Finding{v.finding(verdict, hosts, fmt.Sprintf("%s have one address, %s", v.fold(hosts), addr), remedy, n.lines(v))}
 }
 
 // ifaceOf names the interface and hardware address behind an address of h.

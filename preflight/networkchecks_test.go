@@ -128,7 +128,7 @@ func nameFirings() []firing {
 		{check: "address", name: "twice", wreck: func(in *Input) {
 			in.Hosts[2].Facts.Addr = in.Hosts[1].Facts.Addr
 			in.Hosts[2].Facts.Net.Interfaces[1].Addrs[0] = in.Hosts[1].Facts.Net.Interfaces[1].Addrs[0]
-		}, verdict: NoCluster, blamed: "gpu02 gpu03", title: "gpu[02-03] have one address, 10.0.0.2", evidence: "eth0 02:00:00:02:00:00"},
+		}, verdict: NoCluster, blamed: "gpu02 gpu03", title: "gpu[02-03] have one address, 10.0.0.2", evidence: "eth0 02:00:00:02:00:00", remedy: "; or go on without one of both, which --drop-bad cannot choose: --exclude gpu02, or --exclude gpu03"},
 		{check: "address", name: "twice-beside", wreck: func(in *Input) {
 			on(0, before(usb("192.168.5.1/24")))(in)
 			on(1, before(usb("192.168.5.1/24")))(in)
@@ -242,11 +242,11 @@ func connectFirings() []firing {
 			}
 		}), verdict: NoHost, blamed: "gpu08"},
 		{check: "connect", name: "one-pair", wreck: full(func(in *Input) { fail(in, 1, 3, probe.Refused) }),
-			verdict: NoCluster, blamed: "gpu02 gpu04", title: "gpu02 -> gpu04: refused, nobody listens there (reverse ok)"},
+			verdict: NoCluster, blamed: "gpu02 gpu04", title: "gpu02 -> gpu04: refused, nobody listens there (reverse ok)", remedy: "cannot choose: --exclude gpu02, or --exclude gpu04"},
 		{check: "connect", name: "one-pair-both-ways", wreck: full(func(in *Input) { fail(in, 1, 3, probe.Dropped); fail(in, 3, 1, probe.Dropped) }),
-			verdict: NoCluster, blamed: "gpu02 gpu04", title: "gpu02 -> gpu04: dropped, no answer comes (reverse too)", evidence: "gpu04 -> gpu02: ", remedy: "on gpu[02,04]"},
+			verdict: NoCluster, blamed: "gpu02 gpu04", title: "gpu02 -> gpu04: dropped, no answer comes (reverse too)", evidence: "gpu04 -> gpu02: ", remedy: "(needs root); or go on without one of both, which --drop-bad cannot choose: --exclude gpu02, or --exclude gpu04"},
 		{check: "connect", name: "two-hosts", hosts: 2, wreck: quick(func(in *Input) { fail(in, 0, 1, probe.Rejected) }),
-			verdict: NoCluster, blamed: "gpu01 gpu02", title: "gpu01 -> gpu02: rejected by a firewall (reverse ok)", remedy: "on gpu02"},
+			verdict: NoCluster, blamed: "gpu01 gpu02", title: "gpu01 -> gpu02: rejected by a firewall (reverse ok)", remedy: "on gpu02 for the other hosts, in the firewall there and in the network's (needs root)"},
 		{check: "connect", name: "all", hosts: 6, wreck: quick(func(in *Input) {
 			for j := range in.Hosts {
 				deaf(in, j, probe.Dropped)
@@ -289,7 +289,7 @@ func connectFirings() []firing {
 				}
 			}
 		}), verdict: NoHost, blamed: "gpu03", title: "packets of full size to and from gpu03 get lost", evidence: "gpu02 -> gpu03: as the probe says it (reverse too)"},
-		{check: "mtu-path", name: "one-way", wreck: full(func(in *Input) { lossy(in, 2, 0) }), verdict: NoCluster, blamed: "gpu01 gpu03", title: "get lost on 1 way between hosts"},
+		{check: "mtu-path", name: "one-way", wreck: full(func(in *Input) { lossy(in, 2, 0) }), verdict: NoCluster, blamed: "gpu01 gpu03", title: "get lost on 1 way between hosts", remedy: "--exclude gpu01, or --exclude gpu03"},
 		{check: "mtu-path", name: "all", wreck: quick(func(in *Input) {
 			for i := range in.Hosts {
 				lossy(in, i, -1)

@@ -109,7 +109,8 @@ func (w ways) pairsFail(pairs []way) []Finding {
 // pairFails is the finding of x, with what is to be done on who.
 func (w ways) pairFails(x way, who string) Finding {
 	title := fmt.Sprintf("%s -> %s: %s%s", w.Hosts[x.from].Name, w.Hosts[x.to].Name, failureWord(x.link.Failure), w.reverse(x))
-	return w.finding(NoCluster, ordered(x.from, x.to), title, failureRemedy(x.link.Failure, who, w.ports(x.to)), nil)
+	hosts := ordered(x.from, x.to)
+	return w.finding(NoCluster, hosts, title, failureRemedy(x.link.Failure, who, w.ports(x.to))+w.orWithout(hosts), nil)
 }
 
 func (w ways) manyPairs(pairs []way) Finding {
@@ -231,7 +232,7 @@ func checkMTUPath(v *view) (found []Finding, good, skip string) {
 		}
 		slices.Sort(ends)
 		ends = slices.Compact(ends)
-		found = append(found, w.finding(NoCluster, ends, fmt.Sprintf("packets of full size get lost on %s between hosts", count(len(pairs), "way")), remedy, w.evidence(pairs, mtuText)))
+		found = append(found, w.finding(NoCluster, ends, fmt.Sprintf("packets of full size get lost on %s between hosts", count(len(pairs), "way")), remedy+w.orWithout(ends), w.evidence(pairs, mtuText)))
 	}
 	return found, fmt.Sprintf("packets of up to %d bytes arrive", largest(w.all)), ""
 }

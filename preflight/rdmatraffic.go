@@ -130,7 +130,7 @@ func (f fabric) lostWays(ways []railWay, title string) Finding {
 	if len(hosts) == 2 {
 		title += ": " + f.fold(hosts)
 	}
-	return f.finding(f.rdmaVerdict(NoCluster), hosts, title, lostRemedy, cut(lines))
+	return f.finding(f.rdmaVerdict(NoCluster), hosts, title, lostRemedy+f.orWithout(hosts), cut(lines))
 }
 
 // endsOf lists the hosts at the ends of ways, in the job's order.

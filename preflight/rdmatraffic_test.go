@@ -76,7 +76,7 @@ func rdmaTrafficFirings() []firing {
 		{check: "rdma-traffic", name: "neighbours", hosts: 7, wreck: steps(carried, rails(1, 0, true, lost), rails(2, 0, true, lost)), verdict: NoHost, blamed: "gpu02 gpu03"},
 		{check: "rdma-traffic", name: "three-hosts", hosts: 3, wreck: steps(carried, rails(2, 5, true, lost)), verdict: NoHost, blamed: "gpu03"},
 		{check: "rdma-traffic", name: "one-way", wreck: steps(carried, rails(1, 3, false, lost)), verdict: NoCluster, blamed: "gpu02 gpu03",
-			title: "RDMA does not come through on 1 rail between hosts: gpu[02-03]"},
+			title: "RDMA does not come through on 1 rail between hosts: gpu[02-03]", remedy: "--exclude gpu02, or --exclude gpu03"},
 		{check: "rdma-traffic", name: "two-hosts", hosts: 2, wreck: steps(carried, rails(1, 3, true, lost)), verdict: NoCluster, blamed: "gpu01 gpu02", title: "on 2 rails between hosts"},
 		{check: "rdma-traffic", name: "nothing", wreck: steps(carried, rails(0, -1, true, lost), rails(2, -1, true, lost)), verdict: NoCluster, blamed: "gpu01 gpu02 gpu03 gpu04",
 			title: "RDMA does not come through on most rails between hosts: 32 of 32"},

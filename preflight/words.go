@@ -14,6 +14,7 @@ import (
 const (
 	maxFolded   = 60  // of host names in a title
 	maxLine     = 240 // of a line of evidence, and of a title
+	maxRemedy   = 400 // commands in it are to be whole
 	maxEvidence = 20  // lines of a finding
 )
 
@@ -78,6 +79,15 @@ func (v *view) finding(verdict Verdict, hosts []int, title, remedy string, evide
 	return f
 }
 
+// orWithout is the end of a remedy for what is wrong between hosts: if these are two of
+// more, the job can go on without either, and nobody but the user knows which.
+func (v *view) orWithout(hosts []int) string {
+	if len(hosts) != 2 || len(v.Hosts) < 3 {
+		return ""
+	}
+	return fmt.Sprintf("; or go on without one of both, which --drop-bad cannot choose: --exclude %s, or --exclude %s", v.Hosts[hosts[0]].Name, v.Hosts[hosts[1]].Name)
+}
+
 // notes are lines of evidence of hosts. Equal lines are one, with all their hosts.
 type notes struct {
 	texts []string
@@ -109,7 +119,9 @@ func (n *notes) lines(v *view) []string {
 }
 
 // clean returns s fit for one line: what comes from hosts is data.
-func clean(s string) string {
+func clean(s string) string { return cleanUpTo(s, maxLine) }
+
+func cleanUpTo(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case r == utf8.RuneError, !unicode.IsPrint(r) && !unicode.IsSpace(r):
@@ -119,7 +131,7 @@ func clean(s string) string {
 		}
 		return r
 	}, s)
-	return clip(strings.TrimSpace(s), maxLine)
+	return clip(strings.TrimSpace(s), limit)
 }
 
 func clip(s string, limit int) string {
