@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -21,31 +22,53 @@ const meshHint = "write the axes with their sizes, the outermost first: --mesh d
 // parseMesh reads the value of --mesh, and returns it as launcher.Mesh writes it. An axis
 // without a size, or of size * or -1, is as large as there are ranks for.
 func parseMesh(s string) (string, error) {
-	var m launcher.Mesh
-	wrong := func(format string, args ...any) (string, error) {
-		return "", &usageError{fmt.Sprintf(format, args...), []string{meshHint}}
+	m, err := readMesh(s)
+	if err == nil {
+		return m.String(), nil
 	}
+	hint := meshHint
+	if meant := withSigns(s); meant != s {
+		if _, err := readMesh(meant); err == nil {
+			hint = fmt.Sprintf("did you mean --mesh %s?", shellQuote(meant))
+		}
+	}
+	return "", &usageError{err.Error(), []string{hint}}
+}
+
+// signless is an axis with its size right behind its name, or with a wrong sign between.
+var signless = regexp.MustCompile(`^\s*([A-Za-z]+)\s*[-:_]?\s*([0-9]+|\*)\s*$`)
+
+// withSigns is a mesh with a "=" between each name and its size.
+func withSigns(s string) string {
+	axes := strings.Split(s, ",")
+	for i, item := range axes {
+		axes[i] = signless.ReplaceAllString(item, "$1=$2")
+	}
+	return strings.Join(axes, ",")
+}
+
+func readMesh(s string) (m launcher.Mesh, err error) {
 	seen := map[string]bool{}
 	product := 1
 	for item := range strings.SplitSeq(s, ",") {
 		a, err := parseAxis(item)
 		switch {
 		case err != nil:
-			return wrong("%v", err)
+			return nil, err
 		case seen[a.Name]:
-			return wrong("the axis %s is there twice", a.Name)
+			return nil, fmt.Errorf("the axis %s is there twice", a.Name)
 		case a.Size == 0 && m.Open():
-			return wrong("%s: only one axis can be as many as fit", item)
+			return nil, fmt.Errorf("%s: only one axis can be as many as fit", item)
 		case len(m) == maxAxes:
-			return wrong("a mesh has at most %d axes", maxAxes)
+			return nil, fmt.Errorf("a mesh has at most %d axes", maxAxes)
 		case product*max(a.Size, 1) > launcher.MaxRanks:
-			return wrong("%s: a job has at most %d ranks", item, launcher.MaxRanks)
+			return nil, fmt.Errorf("%s: a job has at most %d ranks", item, launcher.MaxRanks)
 		}
 		seen[a.Name] = true
 		product *= max(a.Size, 1)
 		m = append(m, a)
 	}
-	return m.String(), nil
+	return m, nil
 }
 
 func parseAxis(item string) (launcher.Axis, error) {
@@ -53,6 +76,8 @@ func parseAxis(item string) (launcher.Axis, error) {
 	a := launcher.Axis{Name: strings.ToLower(strings.TrimSpace(name))}
 	text = strings.TrimSpace(text)
 	switch {
+	case !sized && signless.MatchString(item):
+		return a, fmt.Errorf("%q is no axis: a = belongs before its size", item)
 	case a.Name == "":
 		return a, fmt.Errorf("%q: an axis needs a name", item)
 	case len(a.Name) > maxAxis || strings.Trim(a.Name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" || a.Name[0] < 'a':

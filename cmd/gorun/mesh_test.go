@@ -17,6 +17,8 @@ func TestParseMesh(t *testing.T) {
 		{"minus-one", "dp=-1,tp=8", "dp=*,tp=8", ""},
 		{"no-size", "dp,tp=8", "dp=*,tp=8", ""},
 		{"blanks", "dp = 4, tp = 8", "dp=4,tp=8", ""},
+		{"no-sign", "dp4,tp2", "", `"dp4" is no axis: a = belongs before its size`},
+		{"one-sign-of-two", "dp=4,tp2", "", `"tp2" is no axis: a = belongs before its size`},
 		{"names-with-digits", "d2=4", "d2=4", ""},
 		{"largest", "dp=65536,tp=1", "dp=65536,tp=1", ""},
 		{"empty", "", "", `"": an axis needs a name`},
@@ -47,9 +49,29 @@ func TestParseMesh(t *testing.T) {
 	}
 }
 
+// A mesh of which only the signs are wrong is written anew, whole.
+func TestMeshHint(t *testing.T) {
+	for in, want := range map[string]string{
+		"dp4,tp2":         "did you mean --mesh dp=4,tp=2?",
+		"dp4":             "did you mean --mesh dp=4?",
+		"dp=4,TP2":        "did you mean --mesh dp=4,TP=2?",
+		"dp:4,pp-2, tp_8": "did you mean --mesh dp=4,pp=2,tp=8?",
+		"dp*,tp8":         "did you mean --mesh 'dp=*,tp=8'?",
+		"dp4,dp2":         meshHint, // no mesh with signs, either
+		"local4":          meshHint,
+		"4dp":             meshHint,
+	} {
+		_, err := parseMesh(in)
+		e, ok := errors.AsType[*usageError](err)
+		if !ok || len(e.hints) != 1 || e.hints[0] != want {
+			t.Errorf("%s: got %+v; want the hint %q", in, err, want)
+		}
+	}
+}
+
 // A mesh is read as it was written, and has no more ranks than a job may.
 func FuzzParseMesh(f *testing.F) {
-	for _, s := range []string{"dp=4,pp=2,tp=8", "dp=*,tp=8", "dp,tp=8", "dp=-1", "a=1,b=2,c=3,d=4", "tp=0", ",", "=", "local=1", "dp=65536,tp=2"} {
+	for _, s := range []string{"dp=4,pp=2,tp=8", "dp=*,tp=8", "dp,tp=8", "dp=-1", "a=1,b=2,c=3,d=4", "tp=0", "dp4,tp2", "dp:4", "dp*", ",", "=", "local=1", "dp=65536,tp=2"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
