@@ -81,6 +81,9 @@ func (r *run) result() *Result {
 		Unfinished: r.out.Unfinished(), Hurried: !m.patient(), NoGrace: m.killing && !m.forced,
 		Picture: r.picture,
 	}
+	if res.Ranks == nil { // none were placed
+		res.Ranks = []RankResult{}
+	}
 	for i, h := range r.hosts {
 		o := h.offer()
 		hr := HostResult{Name: h.spec.Name, Slots: o.Slots}

@@ -13,7 +13,7 @@ type Result struct {
 	JobID        string          `json:"job_id"`
 	Hosts        []HostResult    `json:"hosts"`
 	Excluded     []Excluded      `json:"excluded,omitempty"` // hosts without which the job went on
-	Ranks        []RankResult    `json:"ranks"`
+	Ranks        []RankResult    `json:"ranks"`              // empty, and not nil, if there were to be none
 	First        *RankResult     `json:"first_failure,omitempty"`
 	Others       int             `json:"other_failures"` // ranks that failed by themselves beside First
 	Stopped      int             `json:"stopped"`        // ranks that gorun's own stop, or the user's signal, ended

@@ -249,6 +249,7 @@ func (o *options) at(err error) error {
 // commands are the programs with their arguments, together with ":" between them and, if
 // there are several, one by one. Secrets are hidden.
 func (o *options) commands() (all []string, each [][]string) {
+	all = []string{}
 	for i, p := range o.programs() {
 		if i > 0 {
 			all = append(all, ":")
