@@ -25,16 +25,16 @@ type threshold struct {
 func thresholds() []threshold {
 	return []threshold{
 		timeThreshold("clock-skew", func(l *preflight.Limits) *time.Duration { return &l.Skew }),
-		sizeThreshold("open-files", func(l *preflight.Limits) *int64 { return &l.Nofile }),
-		sizeThreshold("threads-per-rank", func(l *preflight.Limits) *int64 { return &l.Threads }),
+		countThreshold("open-files", func(l *preflight.Limits) *int64 { return &l.Nofile }),
+		countThreshold("threads-per-rank", func(l *preflight.Limits) *int64 { return &l.Threads }),
 		sizeThreshold("shm-per-rank", func(l *preflight.Limits) *int64 { return &l.ShmPerRank }),
 		sizeThreshold("shm", func(l *preflight.Limits) *int64 { return &l.Shm }),
 		sizeThreshold("tmp-free", func(l *preflight.Limits) *int64 { return &l.TmpFree }),
 		ratioThreshold("memory", 0, 1, func(l *preflight.Limits) *float64 { return &l.Memory }),
 		ratioThreshold("load", 0, math.Inf(1), func(l *preflight.Limits) *float64 { return &l.Load }),
 		sizeThreshold("gpu-memory-used", func(l *preflight.Limits) *int64 { return &l.GPUMemory }),
-		sizeThreshold("remapped-rows", func(l *preflight.Limits) *int64 { return &l.RemapRows }),
-		sizeThreshold("ecc-corrected", func(l *preflight.Limits) *int64 { return &l.Corrected }),
+		countThreshold("remapped-rows", func(l *preflight.Limits) *int64 { return &l.RemapRows }),
+		countThreshold("ecc-corrected", func(l *preflight.Limits) *int64 { return &l.Corrected }),
 		ratioThreshold("disk-used", 0, 1, func(l *preflight.Limits) *float64 { return &l.Disk }),
 		ratioThreshold("slow-latency", 1, math.Inf(1), func(l *preflight.Limits) *float64 { return &l.Slow }),
 		ratioThreshold("slow-bandwidth", 0, 1, func(l *preflight.Limits) *float64 { return &l.Bandwidth }),
@@ -54,7 +54,20 @@ func timeThreshold(key string, of func(*preflight.Limits) *time.Duration) thresh
 	}, func(l preflight.Limits) string { return tomlString(of(&l).String()) }}
 }
 
+// sizeThreshold is a number of bytes.
 func sizeThreshold(key string, of func(*preflight.Limits) *int64) threshold {
+	t := countThreshold(key, of)
+	t.show = func(l preflight.Limits) string {
+		text := sizeText(*of(&l))
+		if strings.Contains(text, " ") {
+			return tomlString(text)
+		}
+		return text
+	}
+	return t
+}
+
+func countThreshold(key string, of func(*preflight.Limits) *int64) threshold {
 	return threshold{key, `a number above 0, as 1024, "512 MiB" or "1 GiB"`, func(l *preflight.Limits, v any) bool {
 		n, ok := size(fmt.Sprint(v))
 		if ok {
@@ -94,15 +107,27 @@ func setXIDs(l *preflight.Limits, v any) bool {
 	return ok
 }
 
+// sizeUnits are what may follow a size, each 1024 times the one before.
+var sizeUnits = []string{"", "KiB", "MiB", "GiB", "TiB"}
+
 // size is a number of bytes or of something else: 1024, "512 MiB", "1GiB".
 func size(s string) (int64, bool) {
 	digits := strings.TrimRight(s, "KMGTiB ")
 	n, err := strconv.ParseInt(digits, 10, 64)
-	shift := slices.Index([]string{"", "KiB", "MiB", "GiB", "TiB"}, strings.TrimSpace(s[len(digits):]))
+	shift := slices.Index(sizeUnits, strings.TrimSpace(s[len(digits):]))
 	if err != nil || shift < 0 || n < 1 || n > math.MaxInt64>>(10*shift) {
 		return 0, false
 	}
 	return n << (10 * shift), true
+}
+
+// sizeText writes a number of bytes exactly, as size reads it: "512 MiB", "1000".
+func sizeText(n int64) string {
+	shift := 0
+	for n > 0 && n%1024 == 0 && shift < len(sizeUnits)-1 {
+		n, shift = n/1024, shift+1
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", n, sizeUnits[shift]))
 }
 
 // configuredThreshold is a threshold that a configuration file sets.

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"text/tabwriter"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,6 +47,44 @@ func TestThresholdsAreShownAsWritten(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
+}
+
+// Bytes are shown with a unit, where that is exact.
+func TestSizesAreShownAsWritten(t *testing.T) {
+	for _, tt := range []struct{ set, want string }{
+		{`shm = "64 MiB"`, `preflight.shm = "64 MiB" # `},
+		{`shm = "1GiB"`, `preflight.shm = "1 GiB" # `},
+		{`shm = 1572864`, `preflight.shm = "1536 KiB" # `},
+		{`shm = 1000000`, `preflight.shm = 1000000 # `},
+		{`open-files = 65536`, `preflight.open-files = 65536 # `},
+	} {
+		conf, err := readConfig(t, configFile{}, "[preflight]\n"+tt.set+"\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown strings.Builder
+		table := tabwriter.NewWriter(&shown, 0, 0, 1, ' ', 0)
+		conf.showThresholds(table)
+		table.Flush()
+		if got := strings.Join(strings.Fields(shown.String()), " "); !strings.Contains(got, tt.want) {
+			t.Errorf("%s: got %s; want %q in it", tt.set, got, tt.want)
+		}
+	}
+}
+
+func FuzzSize(f *testing.F) {
+	for _, s := range []string{"1", "1024", "512 MiB", "1GiB", "9999999999 TiB", "", "KiB", "1 GB", "-1", "8191 TiB"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		n, ok := size(s)
+		if !ok {
+			return
+		}
+		if again, ok := size(sizeText(n)); n < 1 || !ok || again != n {
+			t.Errorf("%q is %d, written %q, which is %d, %v", s, n, sizeText(n), again, ok)
+		}
+	})
 }
 
 func TestThresholdErrors(t *testing.T) {
