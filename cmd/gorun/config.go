@@ -139,9 +139,13 @@ func readRegular(name string, limit int64) ([]byte, fs.FileInfo, error) {
 	case !info.Mode().IsRegular():
 		return nil, nil, errors.New("not a regular file")
 	}
+	tooLarge := fmt.Errorf("larger than %s, which such a file is not", sizeText(limit))
+	if info.Size() > limit {
+		return nil, nil, tooLarge
+	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("more than %d KiB, which is no configuration", limit>>10)
+	if err == nil && int64(len(data)) > limit { // it grows, or is one of those of which no size is known
+		err = tooLarge
 	}
 	return data, info, err
 }

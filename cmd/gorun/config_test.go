@@ -141,7 +141,7 @@ func TestConfigErrors(t *testing.T) {
 		"host-env-rank":  {"[[host]]\nmatch = 'a'\n[host.env]\nRANK = '1'", `4:1: variable "RANK": gorun sets it for each rank`, ""},
 		"host-env-deep":  {"[[host]]\nmatch = 'a'\nenv.A.b = '1'", `3:1: host.env.A is a table, and must be text: "..."`, ""},
 		"no-toml":        {"np: 4", `1:3: "np: 4": expected '.' or '=', but got ':' instead`, "key = value"},
-		"too-large":      {strings.Repeat("#", maxConfig+1), ": more than 256 KiB, which is no configuration", "--config none"},
+		"too-large":      {strings.Repeat("#", maxConfig+1), ": larger than 256 KiB, which such a file is not", "--config none"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -95,23 +95,31 @@ func loadFacts(name string) (s savedFacts, err error) {
 	if err == nil {
 		s, err = parseFacts(data)
 	}
-	if e, ok := errors.AsType[*os.PathError](err); ok {
+	if err == nil {
+		return s, nil
+	}
+	at := shellQuote(name)
+	if e, ok := errors.AsType[*jsonError](err); ok {
+		at = fmt.Sprintf("%s:%d", at, e.line)
+	} else if e, ok := errors.AsType[*os.PathError](err); ok {
 		err = e.Err
 	}
-	if err != nil {
-		err = &usageError{fmt.Sprintf("--facts %s: %v", shellQuote(name), err), []string{"it is to be a file that --save-facts has written"}}
-	}
-	return s, err
+	return s, &usageError{fmt.Sprintf("--facts %s: %v", at, err), []string{"such files are written by --preflight-only --save-facts FILE"}}
 }
 
 // parseFacts reads the text of a file of facts.
 func parseFacts(data []byte) (s savedFacts, err error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return s, errors.New("it is empty")
+	}
 	if err := json.Unmarshal(data, &s); err != nil {
-		return s, jsonTrouble(data, err)
+		return s, notJSON(data, err)
 	}
 	switch {
-	case s.Version <= 0 || len(s.Input.Hosts) == 0:
+	case len(s.Input.Hosts) == 0:
 		return s, errors.New("no facts of hosts are in it")
+	case s.Version < 1:
+		return s, fmt.Errorf("it is of version %d, which there is not", s.Version)
 	case s.Version > savedVersion:
 		return s, fmt.Errorf("it is of version %d, and this gorun knows up to %d", s.Version, savedVersion)
 	}
@@ -162,18 +170,6 @@ func (s *savedFacts) checkShape() error {
 		}
 	}
 	return nil
-}
-
-// jsonTrouble says where in data an error of package json is.
-func jsonTrouble(data []byte, err error) error {
-	var offset int64
-	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
-		offset = e.Offset
-	} else if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		offset = e.Offset
-	}
-	offset = min(offset, int64(len(data)))
-	return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:offset], []byte("\n")), err)
 }
 
 // judgeSaved judges the facts of a file for what o asks.

@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -95,6 +98,53 @@ func TestSavedFacts(t *testing.T) {
 	}
 }
 
+// What is no file of facts is an error of usage that says where it is none.
+func TestNoFacts(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "f.json")
+	for _, tt := range []struct{ name, text, want string }{
+		{"empty", " \n", ": it is empty"},
+		{"null", "null", ": no facts of hosts are in it"},
+		{"hostfile", "# hosts\ngpu01 slots=8\n", ":1: not JSON: `# hosts`"},
+		{"second-line", "{\"version\": 1,\n \"input\": {\"hosts\": [}}\n", ":2: not JSON: `}}`"},
+		{"cut", "{\"version\": 1,\n \"input\": {\"hosts\":\n\n", ":2: not JSON: the file ends behind ` \"input\": {\"hosts\":`; is it whole?"},
+		{"two", `{"version": 1} {"x": 1}`, ":1: not JSON: `{\"x\": 1}`"},
+		{"long-line", strings.Repeat("x", 500), ":1: not JSON: `" + strings.Repeat("x", 40) + "`"},
+		{"binary", "\x00\xff\x1b[31m", `:1: not JSON: "\x00?\x1b[31m"`},
+		{"deep", strings.Repeat("[", 20000), ":1: nested too deeply"},
+		{"list", "[]", ":1: the whole: a value of the wrong kind: array"},
+		{"kind", "{\n\"version\": 1.5}", ":2: version: a value of the wrong kind: number 1.5"},
+		{"kind-inside", `{"input": {"hosts": [{"name": "a", "ranks": "x"}]}}`, ":1: input.hosts.ranks: a value of the wrong kind: string"},
+		{"no-version", `{"input": {"hosts": [{"name": "a"}]}}`, ": it is of version 0, which there is not"},
+		{"later-version", `{"version": 2, "input": {"hosts": [{"name": "a"}]}}`, ": it is of version 2, and this gorun knows up to 1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			wantNoFacts(t, file, tt.want)
+		})
+	}
+	t.Run("directory", func(t *testing.T) { wantNoFacts(t, dir, ": is a directory") })
+	t.Run("missing", func(t *testing.T) { wantNoFacts(t, filepath.Join(dir, "none"), ": no such file or directory") })
+	t.Run("device", func(t *testing.T) { wantNoFacts(t, "/dev/zero", ": not a regular file") })
+	t.Run("huge", func(t *testing.T) {
+		if err := os.Truncate(file, maxSaved+1); err != nil {
+			t.Fatal(err)
+		}
+		wantNoFacts(t, file, ": larger than 1 GiB, which such a file is not")
+	})
+}
+
+func wantNoFacts(t *testing.T, file, want string) {
+	t.Helper()
+	_, err := loadFacts(file)
+	e, ok := errors.AsType[*usageError](err)
+	if !ok || e.msg != "--facts "+file+want || len(e.hints) != 1 || !strings.Contains(e.hints[0], "--save-facts FILE") {
+		t.Errorf("got %+v; want --facts %s%s", err, file, want)
+	}
+}
+
 // Saved facts are judged for another number of ranks.
 func TestReplan(t *testing.T) {
 	for _, tt := range []struct {
@@ -128,6 +178,8 @@ func FuzzSavedFacts(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	f.Add([]byte("# hosts\ngpu01 slots=8\n"))
+	f.Add([]byte(`{"version": 1.5}`))
 	f.Add([]byte(`{"version":1,"input":{"hosts":[{"name":"a","facts":null,"gpus":[-1],"links":[{"host":-1}]},{"name":"b","unreached":"x"}]},"shape":{"Slots":null}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) < 1<<20 {
