@@ -284,6 +284,23 @@ func TestPreflightUnreached(t *testing.T) {
 	})
 }
 
+// Settings of NCCL that would end the launch are a no-go of hosts that are only looked at.
+func TestPreflightSettingsDiffer(t *testing.T) {
+	t.Parallel()
+	nodes := hosts(t, 3)
+	ownHome(t, nodes[1], map[string]string{".nccl.conf": "NCCL_DEBUG=WARN\nNCCL_ALGO=Ring\n"})
+	file := hostfile(t, nodes, "slots=1")
+	told := expected{"nccl-conf", "warning", nodes[1] + " has NCCL settings NCCL_DEBUG=WARN NCCL_ALGO=Ring in /home/rank/.nccl.conf", nodes[1:2]}
+	j := look(t, "-hostfile", file)
+	j.wantFindings(t, 3, told)
+	if want := "no-go: NCCL_ALGO differs between hosts, and must be equal: "; !strings.HasPrefix(j.Headline, want) || !strings.Contains(j.Headline, "Ring on "+nodes[1]) {
+		t.Errorf("got %q; want %q, and Ring on %s", j.Headline, want, nodes[1])
+	}
+	// What the user has decided, and what only hosts have that are left out, is in nobody's way.
+	look(t, "-hostfile", file, "-x", "NCCL_ALGO=Tree").wantFindings(t, 0, told)
+	look(t, "-hostfile", file, "--exclude", nodes[1]).wantFindings(t, 0)
+}
+
 // With --bcast the program is on no host yet, and that is no fault.
 func TestPreflightBcast(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gorun/envsync"
@@ -178,9 +179,26 @@ func undecided(d preflight.Decision, survey launcher.Survey) preflight.Decision 
 		return d
 	}
 	d.Go, d.Verdict, d.Code = false, preflight.NoGo, noGoCode
-	d.Reason = err.Error() + ", and must be equal; -x decides"
+	d.Reason = err.Error() + ", and must be equal"
+	if e, ok := errors.AsType[*launcher.SettingsError](err); ok {
+		d.Reason += ": " + settingsByHost(e)
+	}
+	d.Reason = shorten(d.Reason) + "; -x decides"
 	d.Use, d.Slots, d.StandIns, d.Idle, d.Ranks = nil, nil, nil, nil, 0
 	return d
+}
+
+// settingsByHost says in one line what hosts have: "NCCL_ALGO is Ring on b, not set on a".
+func settingsByHost(e *launcher.SettingsError) string {
+	var all []string
+	for _, d := range e.Differences {
+		var values []string
+		for _, v := range d.Values {
+			values = append(values, v.Text+" on "+v.Hosts)
+		}
+		all = append(all, d.Name+" is "+strings.Join(values, ", "))
+	}
+	return strings.Join(all, "; ")
 }
 
 // ruling says on which hosts the job goes on.

@@ -85,7 +85,11 @@ func TestUndecidedSettingsAreANoGo(t *testing.T) {
 		Hosts: []launcher.Surveyed{{Name: "a"}, {Name: "b"}, {Name: "c"}},
 		Differ: func(hosts []int) error {
 			if slices.Contains(hosts, 1) {
-				return &launcher.SettingsError{Differences: []launcher.Difference{{Name: "NCCL_ALGO"}}}
+				all := []launcher.Difference{{Name: "NCCL_ALGO", Values: []launcher.HostsValue{{Hosts: "a", Text: "not set"}, {Hosts: "b", Text: "Ring"}}}}
+				if slices.Contains(hosts, 2) {
+					all = append(all, launcher.Difference{Name: "NCCL_PROTO", Values: []launcher.HostsValue{{Hosts: "[a-b]", Text: "LL"}, {Hosts: "c", Text: "LL128"}}})
+				}
+				return &launcher.SettingsError{Differences: all}
 			}
 			return nil
 		},
@@ -96,7 +100,8 @@ func TestUndecidedSettingsAreANoGo(t *testing.T) {
 		want string
 		code int
 	}{
-		{"differ", []string{"a", "b"}, "no-go: NCCL_ALGO differs between hosts, and must be equal; -x decides", noGoCode},
+		{"differ", []string{"a", "b"}, "no-go: NCCL_ALGO differs between hosts, and must be equal: NCCL_ALGO is not set on a, Ring on b; -x decides", noGoCode},
+		{"differ-twice", []string{"a", "b", "c"}, "no-go: 2 NCCL settings differ between hosts, and must be equal: NCCL_ALGO is not set on a, Ring on b; NCCL_PROTO is LL on [a-b], LL128 on c; -x decides", noGoCode},
 		{"left-out", []string{"c", "a"}, "go: fine", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
