@@ -1,19 +1,16 @@
 package facts
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"gorun/preflight/child"
 )
 
 const (
@@ -46,132 +43,43 @@ func (e *exitError) Error() string {
 var errHung = errors.New("it cannot be killed")
 
 // runProgram runs a program without input, and returns what it has printed to its
-// standard output, also when it fails. Its environment is this process's, with messages
-// in English. Its process group is killed when ctx is done; runProgram then returns
-// within killWait, with the context's cause, even if the kernel does not let go of the
-// program: a goroutine waits for that one.
+// standard output, also when it fails. It is killed when ctx is done; runProgram then
+// returns within killWait, with the context's cause, even if the kernel does not let go of
+// the program.
 func runProgram(ctx context.Context, name string, args ...string) ([]byte, error) {
-	p := &process{name: filepath.Base(name), done: make(chan struct{})}
+	out, words := &child.Output{Most: maxOutput}, &child.Output{Most: maxOutput}
 	cmd := exec.Command(name, args...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Stdout, cmd.Stderr = &p.out, &p.words
-	cmd.WaitDelay = killWait / 2 // a child of the program may hold its output open
-	// Starting may hang, too: on a file system that does not answer.
-	go p.follow(cmd)
-	select {
-	case <-p.done:
-		return p.out.bytes(), p.result()
-	case <-ctx.Done():
-	}
-	p.kill()
-	left := time.NewTimer(killWait)
-	defer left.Stop()
-	select {
-	case <-p.done:
-		return p.out.bytes(), fmt.Errorf("%s: %w", p.name, context.Cause(ctx))
-	case <-left.C:
-		return p.out.bytes(), fmt.Errorf("%s: %w; %w", p.name, context.Cause(ctx), errHung)
-	}
-}
-
-// process is a program that runs.
-type process struct {
-	name       string
-	out, words capped
-	done       chan struct{} // closed when it has ended and err is set
-	err        error
-
-	mu     sync.Mutex
-	pid    int  // 0: not yet started, or ended
-	killed bool // before it was started
-}
-
-// follow starts the program and waits for its end.
-func (p *process) follow(cmd *exec.Cmd) {
-	defer close(p.done)
-	if p.err = cmd.Start(); p.err != nil {
-		return
-	}
-	p.mu.Lock()
-	p.pid = cmd.Process.Pid
-	late := p.killed
-	p.mu.Unlock()
-	if late {
-		p.kill()
-	}
-	awaitEnd(cmd.Process.Pid)
-	// Whatever it has left behind in its group ends with it. The group's number cannot be
-	// another's while the program has not been waited for.
-	p.kill()
-	p.mu.Lock()
-	p.pid = 0
-	p.mu.Unlock()
-	p.err = cmd.Wait()
-}
-
-// awaitEnd returns when the child has ended, and leaves it to be waited for.
-func awaitEnd(pid int) {
-	for {
-		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return
+	cmd.Stdout, cmd.Stderr = out, words
+	p := child.Start(cmd, killWait)
+	name = filepath.Base(name)
+	if !p.Wait(ctx) {
+		err := fmt.Errorf("%s: %w", name, context.Cause(ctx))
+		if !p.End() {
+			err = fmt.Errorf("%w; %w", err, errHung)
 		}
+		return out.Bytes(), err
 	}
+	err := p.Err()
+	if exit, ended := errors.AsType[*exec.ExitError](err); ended {
+		err = &exitError{name, exitCode(exit), complaint(out.Bytes(), words.Bytes())}
+	} else if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return out.Bytes(), err
 }
 
-// kill ends the process group.
-func (p *process) kill() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.killed = true
-	if p.pid > 0 {
-		// An error means that it is gone.
-		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-	}
-}
-
-// result is what follows from the program's end.
-func (p *process) result() error {
-	exit, ended := errors.AsType[*exec.ExitError](p.err)
-	switch {
-	case p.err == nil, errors.Is(p.err, exec.ErrWaitDelay):
-		return nil
-	case errors.Is(p.err, syscall.ECHILD):
-		// Whoever reaps orphans in this process was faster. The output is complete.
-		return nil
-	case !ended:
-		return fmt.Errorf("%s: %w", p.name, p.err)
-	}
-	code := exit.ExitCode()
+func exitCode(exit *exec.ExitError) int {
 	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		code = 128 + int(status.Signal())
+		return 128 + int(status.Signal())
 	}
-	words := p.words.bytes()
+	return exit.ExitCode()
+}
+
+// complaint is what a program that failed has said, in one line: nvidia-smi prints its
+// errors to the standard output.
+func complaint(out, words []byte) string {
 	if strings.TrimSpace(string(words)) == "" {
-		// nvidia-smi prints its errors to the standard output.
-		words = p.out.bytes()
-		words = words[:min(len(words), 2048)]
+		words = out[:min(len(out), 2048)]
 	}
-	return &exitError{p.name, code, brief(string(words))}
-}
-
-// capped keeps the first maxOutput bytes that are written to it.
-type capped struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (c *capped) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.buf.Write(b[:min(len(b), maxOutput-c.buf.Len())])
-	return len(b), nil
-}
-
-// bytes is a copy of what is there by now.
-func (c *capped) bytes() []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return bytes.Clone(c.buf.Bytes())
+	return brief(string(words))
 }

@@ -174,7 +174,7 @@ func (p *prober) perftest(ctx context.Context, s session, t Target, name string,
 	limited, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	x := start(path, args...)
-	ended := x.wait(limited)
+	ended := x.Wait(limited)
 	text := x.end()
 	if err := s.ask(opServed, nil, &there, killWait+p.order.Timeout); err != nil && ctx.Err() == nil {
 		there = served{}

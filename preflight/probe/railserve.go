@@ -77,7 +77,7 @@ func (l *Listener) rail(conn net.Conn, length uint64) error {
 	// It may be about to say what is wrong.
 	soon, cancel := context.WithTimeout(l.ctx, killWait)
 	defer cancel()
-	p.wait(soon)
+	p.Wait(soon)
 	var end served
 	if text := p.end(); text != "" {
 		end.Text, end.Failure = complaint(text)
@@ -100,15 +100,15 @@ func (s serving) check() error {
 
 // listening starts a program, which is at path, and returns when it listens at a port, or
 // the reason why it does not. It tries again if somebody has been faster to take the port.
-func (l *Listener) listening(ask serving, path string) (*program, uint16, *served) {
+func (l *Listener) listening(ask serving, path string) (program, uint16, *served) {
 	if path == "" {
-		return nil, 0, &served{Failure: NoProgram, Text: ask.Program + " is not installed"}
+		return program{}, 0, &served{Failure: NoProgram, Text: ask.Program + " is not installed"}
 	}
 	var failure served
 	for range 3 {
 		tcp, err := freePort(ask.Six)
 		if err != nil {
-			return nil, 0, &served{Failure: Other, Text: oneLine(err.Error(), maxComplaint)}
+			return program{}, 0, &served{Failure: Other, Text: oneLine(err.Error(), maxComplaint)}
 		}
 		p := start(path, perftestArgs(ask.Program, ask.Port, tcp, ask.Six)...)
 		if l.hears(p, tcp) {
@@ -123,16 +123,16 @@ func (l *Listener) listening(ask serving, path string) (*program, uint16, *serve
 			break
 		}
 	}
-	return nil, 0, &failure
+	return program{}, 0, &failure
 }
 
 // hears returns whether a program listens at a port before it ends, or its limit is over.
-func (l *Listener) hears(p *program, tcp uint16) bool {
+func (l *Listener) hears(p program, tcp uint16) bool {
 	limited, cancel := context.WithTimeout(l.ctx, listenLimit)
 	defer cancel()
 	for !isListening(tcp) {
 		select {
-		case <-p.done:
+		case <-p.Done():
 			return false
 		default:
 		}
