@@ -92,12 +92,6 @@ func (r *run) detail(h *host, text string) {
 // not so much.
 const maxUnread = 2 * rendezvous.MaxTotal
 
-// Limits of what an agent may have its user told.
-const (
-	maxLogs = 100
-	maxLog  = 4 << 10 // bytes of one line
-)
-
 // errPeer is the end of a link whose agent sends what it must not.
 var errPeer = errors.New("its agent broke the protocol")
 
@@ -170,123 +164,9 @@ func (r *run) stdinCredit(h *host, f wire.Frame) error {
 	return nil
 }
 
-// checkMessage refuses what no agent may say: the head believes the rest.
-func (r *run) checkMessage(h *host, m wire.Message) error {
-	p := r.placed.Load()
-	at := p.at(h)
-	switch {
-	case m.Log != nil:
-		if h.logs++; h.logs > maxLogs || len(m.Log.Text) > maxLog {
-			return fmt.Errorf("it has %d lines for the user, the last of %d bytes", h.logs, len(m.Log.Text))
-		}
-		return nil
-	case m.Prepared != nil:
-		for _, f := range m.Prepared.Failures {
-			if (f.Rank != -1 && !p.has(at, f.Rank)) || f.Code < codeOurs || f.Code > codeNotFound {
-				return fmt.Errorf("it cannot prepare rank %d: code %d", f.Rank, f.Code)
-			}
-			if f.Twin != nil && (p == nil || *f.Twin < 0 || *f.Twin >= len(p.hosts)) {
-				return fmt.Errorf("it is the same machine as node %d", *f.Twin)
-			}
-		}
-		if err := checkLibraries(m.Prepared.Libraries); err != nil {
-			return err
-		}
-		if err := checkLacked(m.Prepared.Lacked); err != nil {
-			return err
-		}
-		if n := len(m.Prepared.Unmet); n > maxUnmet {
-			return fmt.Errorf("it says in %d bytes why ranks cannot meet", n)
-		}
-		return p.checkBindings(at, m.Prepared)
-	case m.Started != nil:
-		if at < 0 || len(m.Started.PIDs) != p.layout.Count[at] {
-			return fmt.Errorf("it started %s", count(len(m.Started.PIDs), "rank"))
-		}
-		return nil
-	case m.Exited != nil:
-		return checkExited(p, at, m.Exited)
-	case m.Abort != nil:
-		if !p.has(at, m.Abort.Rank) || m.Abort.At < 0 {
-			return fmt.Errorf("rank %d aborts, at %v", m.Abort.Rank, m.Abort.At)
-		}
-		return nil
-	case len(m.Parted) > 0:
-		for _, x := range m.Parted {
-			if !p.has(at, x.Rank) || x.At < 0 {
-				return fmt.Errorf("rank %d leaves MPI, at %v", x.Rank, x.At)
-			}
-		}
-		return nil
-	case ofFiles(m):
-		return r.staging.check(h, m)
-	case m.Settings != nil:
-		return checkSettings(m.Settings)
-	case ofPreflight(m):
-		return r.checkAnswer(h, m)
-	case m.Watching != nil || m.Word != nil:
-		return r.checkWatch(h, m)
-	case m.Picture != nil:
-		return checkPicture(p, at, m.Picture)
-	case m.Proof != nil:
-		return checkProof(p, at, m.Proof)
-	case m.Done != nil:
-		for _, rank := range m.Done.Killed {
-			if !p.has(at, rank) {
-				return fmt.Errorf("it killed rank %d", rank)
-			}
-		}
-		if len(m.Done.Kept) > maxLog {
-			return fmt.Errorf("it keeps a directory of %d bytes", len(m.Done.Kept))
-		}
-		return nil
-	}
-	return errors.New("a message that agents do not send then")
-}
-
 // ofFiles reports whether a host speaks of files that are brought to it.
 func ofFiles(m wire.Message) bool {
 	return m.Have != nil || m.Seen != nil || m.Want != nil || m.Got != nil || m.Staged != nil
-}
-
-func checkExited(p *placement, host int, x *wire.Exited) error {
-	switch {
-	case !p.has(host, x.Rank):
-		return fmt.Errorf("rank %d ended, which is not there", x.Rank)
-	case x.Code < 0 || x.Code > 255 || x.Signal < 0 || x.Signal > 64 || x.At < 0 || x.Text != "" && x.Code == 0:
-		return fmt.Errorf("rank %d ended with code %d, signal %d, at %v", x.Rank, x.Code, x.Signal, x.At)
-	}
-	return nil
-}
-
-// checkSettings refuses settings that no host has.
-func checkSettings(s *wire.Settings) error {
-	if len(s.Files) > 2 || len(s.Trouble) > maxLog {
-		return fmt.Errorf("it has %d files of settings, and %d bytes of trouble", len(s.Files), len(s.Trouble))
-	}
-	for _, f := range s.Files {
-		if len(f.Path) > maxLog || len(f.Trouble) > maxLog {
-			return fmt.Errorf("it has a file of settings with a path of %d bytes", len(f.Path))
-		}
-	}
-	return nil
-}
-
-func checkPicture(p *placement, host int, pic *wire.Picture) error {
-	last := -1
-	for _, s := range pic.Sights {
-		switch {
-		case !p.has(host, s.Rank) || s.Rank <= last:
-			return fmt.Errorf("it sees rank %d, which is not there, or twice", s.Rank)
-		case s.CPU < 0 || s.Threads < 0 || s.More < 0 || len(s.Conns) > wire.MaxPeers || len(s.Listens) > wire.MaxPeers || len(s.Store) > wire.MaxStores:
-			return fmt.Errorf("it sees what cannot be of rank %d", s.Rank)
-		}
-		last = s.Rank
-	}
-	if pic.Took <= 0 {
-		return fmt.Errorf("its look took %v", pic.Took)
-	}
-	return nil
 }
 
 // message handles a control message in the loop. It came at the time given.
