@@ -12,7 +12,7 @@ const explainConnect = `Ranks connect to each other on ports that the kernel cho
 	`No answer means that a firewall drops packets or the address leads nowhere; refused, that the host answers but nobody listens; rejected, that a firewall says no; unreachable, that there is no route. ` +
 	`Closed, reset, silent or stranger mean that somebody else accepts the connection: a proxy, a side-car, or another host with the same address. ` +
 	`A host is blamed if every connection to it, or from it, fails, of two or more (or more than half of four or more). ` +
-	`A single pair that fails is named by both its hosts, as nobody knows who is wrong; if most connections fail, so are all hosts. ` +
+	`A single pair that fails is named by both its hosts, as nobody knows who is wrong: --exclude leaves out which one you choose; if most connections fail, so are all hosts. ` +
 	`Open TCP between the hosts for the range of net.ipv4.ip_local_port_range, in both directions.`
 
 func checkConnect(v *view) (found []Finding, good, skip string) {
