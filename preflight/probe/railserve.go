@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -85,14 +86,15 @@ func (l *Listener) rail(conn net.Conn, length uint64) error {
 	return answerJSON(conn, opServed, end)
 }
 
-// deviceName is what the kernel calls RDMA devices.
-var deviceName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}$`)
+// deviceName is what the kernel calls RDMA devices. It is compiled when it is needed
+// first: most hosts have none.
+var deviceName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}$`) })
 
 // check refuses what no probe asks for.
 func (s serving) check() error {
 	p := s.Port
 	known := s.Program == programBandwidth || s.Program == programLatency
-	if !known || !deviceName.MatchString(p.Device) || p.Port < 1 || p.Port > 255 || p.GID > 1<<16 || p.SL < 0 || p.SL > 15 || p.TClass < 0 || p.TClass > 255 {
+	if !known || !deviceName().MatchString(p.Device) || p.Port < 1 || p.Port > 255 || p.GID > 1<<16 || p.SL < 0 || p.SL > 15 || p.TClass < 0 || p.TClass > 255 {
 		return errors.New("there is no such program or device")
 	}
 	return nil

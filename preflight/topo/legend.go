@@ -1,14 +1,13 @@
 package topo
 
 import (
-	"regexp"
 	"strings"
 )
 
 var (
-	legendWord = regexp.MustCompile(`^\s+(NV#|SYS|SOC|PHB|PXB|PIX|NODE|X)\s*=\s*\S`)
-	nicLegend  = regexp.MustCompile(`^\s*(NIC\d+)\s*:(.*)$`)
-	hcaName    = regexp.MustCompile(`^[a-z][a-z0-9]*(?:_[a-z0-9]+)*$`)
+	legendWord = pattern(`^\s+(NV#|SYS|SOC|PHB|PXB|PIX|NODE|X)\s*=\s*\S`)
+	nicLegend  = pattern(`^\s*(NIC\d+)\s*:(.*)$`)
+	hcaName    = pattern(`^[a-z][a-z0-9]*(?:_[a-z0-9]+)*$`)
 )
 
 // parseLegend reads what follows the rows: which words there are, and the names of NICs. Text that
@@ -18,10 +17,10 @@ func (m *Matrix) parseLegend(lines []string, from int) error {
 	named := map[string]string{}
 	for i := from; i < len(lines); i++ {
 		line := lines[i]
-		if w := legendWord.FindStringSubmatch(line); w != nil {
+		if w := legendWord().FindStringSubmatch(line); w != nil {
 			m.Legend = m.Legend || w[1] != "X"
 			nv, soc = nv || w[1] == "NV#", soc || w[1] == "SOC"
-		} else if w := nicLegend.FindStringSubmatch(line); w != nil {
+		} else if w := nicLegend().FindStringSubmatch(line); w != nil {
 			if err := m.addName(named, i+1, w[1], strings.TrimSpace(w[2])); err != nil {
 				return err
 			}
@@ -38,7 +37,7 @@ func (m *Matrix) parseLegend(lines []string, from int) error {
 // refuseRow refuses a line that has the form of a row of the matrix.
 func (m *Matrix) refuseRow(at int, line string) error {
 	f := strings.Fields(line)
-	if len(f) < 2 || !knownName.MatchString(f[0]) {
+	if len(f) < 2 || !knownName().MatchString(f[0]) {
 		return nil
 	}
 	if _, rest, ok := cutCell(f[1]); ok && rest == "" {
@@ -70,7 +69,7 @@ func (m *Matrix) applyNames(named map[string]string) {
 		case !strings.HasPrefix(col, "NIC"):
 		case !ok:
 			missing = append(missing, col)
-		case !hcaName.MatchString(hca) || len(hca) > 63:
+		case !hcaName().MatchString(hca) || len(hca) > 63:
 			m.note("The legend names %s %q, which is not the name of a device; it was not believed.", col, hca)
 		case times[hca] > 1:
 			m.note("The legend gives several NICs the name %q; it was not believed for %s.", hca, col)

@@ -2,7 +2,6 @@ package topo
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,11 +88,11 @@ func ParseMatrix(text string) (Matrix, error) {
 	return m, nil
 }
 
-var ansi = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[@-Z\\\\^_]|\\([0-9A-Za-z])")
+var ansi = pattern("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[@-Z\\\\^_]|\\([0-9A-Za-z])")
 
 // plain removes colours and everything else that only a terminal would see.
 func plain(text string) string {
-	text = ansi.ReplaceAllString(text, "")
+	text = ansi().ReplaceAllString(text, "")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -146,7 +145,7 @@ func (m *Matrix) Check() error {
 		return syntax(0, "", "the matrix has not the size that it says")
 	}
 	for i, row := range m.Cells {
-		if !deviceName.MatchString(m.Columns[i]) || !deviceName.MatchString(m.Names[i]) {
+		if !deviceName().MatchString(m.Columns[i]) || !deviceName().MatchString(m.Names[i]) {
 			return syntax(0, strconv.Quote(m.Columns[i]+" "+m.Names[i]), "not the name of a GPU or NIC")
 		}
 		if _, gpu := gpuNumber(m.Columns[i]); len(row) != n || gpu != (i < m.GPUs) {

@@ -1,7 +1,6 @@
 package topo
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -19,26 +18,26 @@ var tailNames = []string{"CPU Affinity", "NUMA Affinity", "GPU NUMA ID"}
 
 var (
 	// A terminal that wraps lines glues names together: the known shapes of names part them again.
-	gluedNames = regexp.MustCompile(`^(?:GPU\d+|NIC\d+|mlx\d+_(?:bond_)?\d+)+$`)
-	knownName  = regexp.MustCompile(`GPU\d+|NIC\d+|mlx\d+_(?:bond_)?\d+`)
-	deviceName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
-	tailColumn = regexp.MustCompile(`(CPU|NUMA)\s+Affinity|GPU\s+NUMA\s+ID`)
-	startsGPU  = regexp.MustCompile(`^GPU\d`)
-	listValue  = regexp.MustCompile(`^(?:N/A|\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*,?)$`)
+	gluedNames = pattern(`^(?:GPU\d+|NIC\d+|mlx\d+_(?:bond_)?\d+)+$`)
+	knownName  = pattern(`GPU\d+|NIC\d+|mlx\d+_(?:bond_)?\d+`)
+	deviceName = pattern(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
+	tailColumn = pattern(`(CPU|NUMA)\s+Affinity|GPU\s+NUMA\s+ID`)
+	startsGPU  = pattern(`^GPU\d`)
+	listValue  = pattern(`^(?:N/A|\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*,?)$`)
 )
 
 // findHeader looks for the line with the names of devices and "CPU Affinity".
 func findHeader(lines []string) (header, error) {
 	for i, line := range lines {
-		at := tailColumn.FindStringIndex(line)
-		if at == nil || !startsGPU.MatchString(strings.TrimSpace(line)) {
+		at := tailColumn().FindStringIndex(line)
+		if at == nil || !startsGPU().MatchString(strings.TrimSpace(line)) {
 			continue
 		}
 		h := header{line: i, spacing: !strings.Contains(strings.TrimSpace(line), "\t")}
-		for _, s := range tailColumn.FindAllString(line, -1) {
+		for _, s := range tailColumn().FindAllString(line, -1) {
 			h.tails = append(h.tails, strings.Join(strings.Fields(s), " "))
 		}
-		if left := strings.TrimSpace(tailColumn.ReplaceAllString(line[at[0]:], "")); left != "" {
+		if left := strings.TrimSpace(tailColumn().ReplaceAllString(line[at[0]:], "")); left != "" {
 			return header{}, syntax(i+1, left, "unknown column")
 		}
 		return h, h.setNames(line[:at[0]])
@@ -62,8 +61,8 @@ func (h *header) setNames(text string) error {
 		}
 	}
 	for _, f := range strings.Fields(text) {
-		if gluedNames.MatchString(f) {
-			h.names = append(h.names, knownName.FindAllString(f, -1)...)
+		if gluedNames().MatchString(f) {
+			h.names = append(h.names, knownName().FindAllString(f, -1)...)
 		} else {
 			h.names = append(h.names, f)
 		}
@@ -83,7 +82,7 @@ func (h *header) setNames(text string) error {
 			return syntax(at, name, "a GPU after other devices")
 		case gpu:
 			h.gpus++
-		case !deviceName.MatchString(name) || startsGPU.MatchString(name) || strings.HasPrefix(name, "MIG"):
+		case !deviceName().MatchString(name) || startsGPU().MatchString(name) || strings.HasPrefix(name, "MIG"):
 			return syntax(at, name, "not the name of a GPU or NIC")
 		}
 	}
@@ -146,7 +145,7 @@ func (m *Matrix) parseRow(at int, line string, h header) error {
 func (m *Matrix) parseTail(at int, name, rest string, h header) error {
 	words := strings.Fields(rest)
 	for _, w := range words {
-		if !listValue.MatchString(w) {
+		if !listValue().MatchString(w) {
 			return syntax(at, w, "not a list of CPUs or NUMA nodes, in the row of %s", name)
 		}
 	}
