@@ -9,7 +9,7 @@ import (
 // pidsMax returns the limit on processes of the cgroup, of those above this process,
 // that leaves the least room, and how many are in it; 0 if there is no limit.
 func pidsMax(s *source) (limit, now int64) {
-	mount, group, ok := pidsGroup(parseMounts(s.text("/proc/self/mountinfo")), s.text("/proc/self/cgroup"))
+	mount, group, ok := pidsGroup(s.mountTable(), s.text("/proc/self/cgroup"))
 	if !ok {
 		return 0, 0
 	}

@@ -127,8 +127,14 @@ type outcome struct {
 func collect(ctx context.Context, newSource func() *source, o Order, all, last []item) Host {
 	start := time.Now()
 	h := Host{Version: Version, Unknown: map[string]string{}}
-	h.add(ctx, newSource, o.Limit, all)
-	h.add(ctx, newSource, min(o.Limit, copyLimit), last)
+	seen := new(common)
+	sharing := func() *source {
+		s := newSource()
+		s.common = seen
+		return s
+	}
+	h.add(ctx, sharing, o.Limit, all)
+	h.add(ctx, sharing, min(o.Limit, copyLimit), last)
 	slices.SortStableFunc(h.Items, func(a, b ItemDuration) int { return cmp.Compare(b.Took, a.Took) })
 	if len(h.Unknown) == 0 {
 		h.Unknown = nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -56,7 +57,7 @@ func lookAtDisks(ctx context.Context, places []Disk, look func(Disk) Disk) (out 
 
 // lookAtDisk takes as long as the file system does.
 func lookAtDisk(s *source, d Disk) Disk {
-	_, err := os.Stat(s.at(d.Path)) // which mounts what is mounted on use
+	info, err := os.Stat(s.at(d.Path)) // which mounts what is mounted on use
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		d.Missing = true
 		return d
@@ -74,7 +75,7 @@ func lookAtDisk(s *source, d Disk) Disk {
 	d.Size, d.Free = product(st.Blocks, size), product(st.Bavail, size)
 	d.Inodes, d.InodesOK = product(st.Files, 1), product(st.Ffree, 1)
 	d.ReadOnly = st.Flags&unix.ST_RDONLY != 0
-	if m, ok := mountOf(s.mounts(), dir); ok {
+	if m, ok := s.mountAt(dir, info.Sys().(*syscall.Stat_t).Dev); ok {
 		d.Type, d.Source, d.ID = brief(m.fstype), brief(m.source), plain(m.identity(dir), 4096)
 		d.ReadOnly = d.ReadOnly || m.readOnly
 	}
@@ -91,11 +92,6 @@ func reason(err error) string {
 		return no.Error()
 	}
 	return brief(err.Error())
-}
-
-func (s *source) mounts() []mount {
-	text, _ := s.read("/proc/self/mountinfo", maxMounts)
-	return parseMounts(string(text))
 }
 
 // product is n × size, as far as numbers go.

@@ -4,18 +4,29 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-const maxMounts = 1 << 20 // bytes of mountinfo that are read
+const (
+	mountinfo = "/proc/self/mountinfo"
+	maxMounts = 1 << 20 // bytes of it that are read
+)
 
-// mount is a line of /proc/self/mountinfo.
+// mount is a line of mountinfo.
 type mount struct {
+	device   uint64 // as stat tells it; 0: unknown
 	dir      string // where it is
 	root     string // what of the file system is there
 	fstype   string
 	source   string
 	options  string // of the file system
 	readOnly bool
+}
+
+func (s *source) readMounts() []mount {
+	text, _ := s.read(mountinfo, maxMounts)
+	return parseMounts(string(text))
 }
 
 // parseMounts reads mountinfo. Lines that are wrong are left out.
@@ -26,7 +37,7 @@ func parseMounts(text string) (out []mount) {
 		if !ok || len(fields) < 6 || len(rest) < 2 {
 			continue
 		}
-		m := mount{root: unescape(fields[3]), dir: unescape(fields[4]), fstype: rest[0], source: unescape(rest[1])}
+		m := mount{device: parseDevice(fields[2]), root: unescape(fields[3]), dir: unescape(fields[4]), fstype: rest[0], source: unescape(rest[1])}
 		if len(rest) > 2 {
 			m.options = rest[2]
 		}
@@ -36,6 +47,17 @@ func parseMounts(text string) (out []mount) {
 		}
 	}
 	return out
+}
+
+// parseDevice reads "major:minor".
+func parseDevice(text string) uint64 {
+	a, b, _ := strings.Cut(text, ":")
+	major, err := strconv.ParseUint(a, 10, 32)
+	minor, err2 := strconv.ParseUint(b, 10, 32)
+	if err != nil || err2 != nil {
+		return 0
+	}
+	return unix.Mkdev(uint32(major), uint32(minor))
 }
 
 // unescape undoes what the kernel does to blanks in paths: \040.

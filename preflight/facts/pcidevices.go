@@ -20,8 +20,8 @@ func (d *PCIDevice) isSwitch() bool { return d.Vendor == nvidiaVendor && d.Class
 // isNetwork reports whether d is a network card or an HCA.
 func (d *PCIDevice) isNetwork() bool { return d.Class>>16 == 0x02 }
 
-// pciIdentities lists the devices on the bus, in order, by what they are alone.
-func (s *source) pciIdentities() []PCIDevice {
+// readBus lists the devices on the bus, in order, by what they are alone.
+func (s *source) readBus() []PCIDevice {
 	var out []PCIDevice
 	for _, bdf := range s.list(pciDir) {
 		d := PCIDevice{BDF: strings.ToLower(bdf), NUMA: -1}

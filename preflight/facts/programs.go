@@ -62,7 +62,7 @@ func program(ctx context.Context, s *source, o Order, arg string) (Program, erro
 		limit = maxHashFull
 	}
 	if p.Size <= limit {
-		p.SHA256, err = hash(ctx, f, limit)
+		p.SHA256, err = hash(ctx, f, p.Size, limit)
 	}
 	return p, err
 }
@@ -115,9 +115,10 @@ func runnable(s *source, file string) bool {
 	return err == nil && info.Mode().IsRegular() && s.openable(file, unix.X_OK) == nil
 }
 
-// hash is the SHA-256 of what r has; "" if that is more than limit, or ctx ends.
-func hash(ctx context.Context, r io.Reader, limit int64) (string, error) {
-	h, buf := sha256.New(), make([]byte, hashChunk)
+// hash is the SHA-256 of what r has, which is size bytes or so; "" if that is more than
+// limit, or ctx ends.
+func hash(ctx context.Context, r io.Reader, size, limit int64) (string, error) {
+	h, buf := sha256.New(), make([]byte, min(max(size+1, 4<<10), hashChunk))
 	for total := int64(0); ; {
 		n, err := r.Read(buf)
 		h.Write(buf[:n])

@@ -98,12 +98,12 @@ func TestProgramsLinkedWithNCCL(t *testing.T) {
 }
 
 func TestHash(t *testing.T) {
-	if got, err := hash(t.Context(), strings.NewReader("more"), 3); got != "" || err != nil {
+	if got, err := hash(t.Context(), strings.NewReader("more"), 3, 3); got != "" || err != nil {
 		t.Errorf("got %q, %v; want no hash of what is too long", got, err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no answer in 5s"))
-	if _, err := hash(ctx, strings.NewReader(strings.Repeat("x", hashChunk+1)), 1<<30); err == nil || err.Error() != "no answer in 5s" {
+	if _, err := hash(ctx, strings.NewReader(strings.Repeat("x", hashChunk+1)), hashChunk, 1<<30); err == nil || err.Error() != "no answer in 5s" {
 		t.Errorf("got %v; want the reason why it ends", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"unicode"
 
@@ -26,6 +27,7 @@ type source struct {
 	path   []string // where programs are looked for; nil: PATH and programDirs
 	access func(path string, mode uint32) error
 	last   atomic.Pointer[string] // the latest path that was looked at: where it hangs, if it does
+	common *common                // what all items of a collection have from one look; nil: each looks for itself
 
 	// run runs a program, as runProgram does.
 	run func(ctx context.Context, name string, args ...string) ([]byte, error)
@@ -59,10 +61,12 @@ func (s *source) read(path string, max int) ([]byte, error) {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
+	buf := pages.Get().(*[4096]byte)
+	defer pages.Put(buf)
 	var out []byte
-	// Most files of the kernel are a few bytes long.
-	for buf := make([]byte, min(max, 4096)); len(out) < max; {
-		n, err := readSome(fd, buf[:min(len(buf), max-len(out))])
+	for len(out) < max {
+		most := min(len(buf), max-len(out))
+		n, err := readSome(fd, buf[:most])
 		if errors.Is(err, unix.EAGAIN) || err == nil && n == 0 {
 			break
 		}
@@ -70,9 +74,15 @@ func (s *source) read(path string, max int) ([]byte, error) {
 			return out, &fs.PathError{Op: "read", Path: path, Err: err}
 		}
 		out = append(out, buf[:n]...)
+		if n < most && strings.HasPrefix(path, "/sys/") {
+			break // sysfs gives at once what fits into a page, so that this was all
+		}
 	}
 	return out, nil
 }
+
+// pages are buffers for files of the kernel, most of which are a few bytes long.
+var pages = sync.Pool{New: func() any { return new([4096]byte) }}
 
 // openRead opens a file for reading, such that reads do not wait. Go's own files would
 // wait for more data in the poller.
