@@ -174,6 +174,9 @@ func hasChildren() bool {
 // children lists the direct children of this process, zombies among them. While
 // children come and go it may miss one.
 func children() []int {
+	if !hasChildren() {
+		return nil
+	}
 	self := os.Getpid()
 	if unix.Access(fmt.Sprintf("/proc/self/task/%d/children", self), unix.R_OK) != nil {
 		return childrenByScan(self) // a kernel without CONFIG_PROC_CHILDREN

@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"strings"
@@ -224,16 +226,11 @@ func readSmall(name string, most int) ([]byte, error) {
 	case fi.Size() > int64(most):
 		return nil, fmt.Errorf("has %d bytes, more than the %d that gorun reads", fi.Size(), most)
 	}
-	buf := make([]byte, most)
-	n := 0
-	for n < most { // files of /proc and the like say no size
-		k, err := f.Read(buf[n:])
-		n += k
-		if err != nil || k == 0 {
-			break
-		}
-	}
-	return buf[:n:n], nil
+	// Files of /proc and the like say no size, and those on disks may grow.
+	var text bytes.Buffer
+	text.Grow(int(fi.Size()) + bytes.MinRead)
+	text.ReadFrom(io.LimitReader(f, int64(most))) // what has been read before an error counts
+	return text.Bytes(), nil
 }
 
 // homeDir is where NCCL looks for the user's file: in the home directory that the user
