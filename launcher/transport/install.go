@@ -2,9 +2,6 @@ package transport
 
 import (
 	"context"
-	"crypto/sha256"
-	"debug/elf"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -26,11 +23,11 @@ const (
 type binary struct {
 	file *os.File
 	size int64
-	name string // gorun-<first digits of its SHA-256>
+	name string // of its own, as identify gives it
 	arch string // GOARCH
 }
 
-// shipment opens and hashes the binary once, when the first host needs its name, and
+// shipment opens and identifies the binary once, when the first host needs its name, and
 // sees to it that on a shared home one host installs it while the others wait.
 type shipment struct {
 	get func() (*binary, error)
@@ -57,29 +54,11 @@ func (s *shipment) open(self string) (*binary, error) {
 	if loader := loaderOf(f); loader != "" {
 		return nil, &DynamicError{Loader: loader}
 	}
-	h := sha256.New()
-	size, err := io.Copy(h, f)
+	name, size, err := identify(f)
 	if err != nil {
 		return nil, fmt.Errorf("gorun's own binary: %w", err)
 	}
-	name := "gorun-" + hex.EncodeToString(h.Sum(nil))[:16]
 	return &binary{file: f, size: size, name: name, arch: runtime.GOARCH}, nil
-}
-
-// loaderOf is the dynamic loader that an ELF program asks for, "" if it asks for none or
-// is something else.
-func loaderOf(f io.ReaderAt) string {
-	file, err := elf.NewFile(f)
-	if err != nil {
-		return ""
-	}
-	for _, p := range file.Progs {
-		if p.Type == elf.PT_INTERP {
-			name, _ := io.ReadAll(io.LimitReader(p.Open(), 4<<10))
-			return strings.TrimRight(string(name), "\x00")
-		}
-	}
-	return ""
 }
 
 func (s *shipment) close() {
