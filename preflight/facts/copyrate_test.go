@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime"
@@ -44,6 +45,7 @@ func TestFitting(t *testing.T) {
 		size            int
 	}{
 		{"as-wanted", 1, 32 << 20, 64 << 30, 32 << 20},
+		{"no-whole-piece", 1, 5<<20 + 4096, 64 << 30, 5 << 20},
 		{"cache-is-huge", 1, 1 << 30, 64 << 30, 256 << 20},
 		{"many-threads", 128, 32 << 20, 64 << 30, 2 << 20},
 		{"little-memory", 1, 32 << 20, 64 << 20, 4 << 20},
@@ -56,5 +58,26 @@ func TestFitting(t *testing.T) {
 				t.Errorf("got %d; want %d", got, tt.size)
 			}
 		})
+	}
+}
+
+// Touching memory takes longest, so buffers are no larger than they need be.
+func TestBufferSize(t *testing.T) {
+	size := bufferSize(hostSource())
+	if passesCaches && size != copyPiece || size < copyPiece || size > copyLarge {
+		t.Errorf("got %d", size)
+	}
+}
+
+func TestToAndFro(t *testing.T) {
+	memory := make([]byte, 4*copyPiece)
+	touch(memory)
+	half := len(memory) / 2
+	memory[4096] = 77
+	if took := toAndFro(memory); len(took) != 4 {
+		t.Errorf("got %d pieces; want two each way", len(took))
+	}
+	if memory[half+4096] != 77 || !bytes.Equal(memory[:half], memory[half:]) {
+		t.Error("the halves differ")
 	}
 }
