@@ -113,6 +113,7 @@ type action struct {
 	watch   time.Duration // so long until the next look after the watch
 	note    *wire.Log     // a line for the user, as an agent's
 
+	turns     bool          // which have turns
 	survey    bool          // have hosts listen for probes: those that have addresses
 	probe     []int         // have host probe these
 	planRails bool          // ask between which hosts RDMA is to be tried

@@ -216,17 +216,22 @@ const (
 	streamTime  = 2 * time.Second
 	longStream  = 100 * time.Millisecond
 	shortStream = 10 * time.Millisecond
-	streamBytes = 32 << 20
+	streamBytes = 16 << 20
 )
 
-// probe has h probe others.
-func (r *run) probe(h *host, others []int) {
+// probe has h probe others: with turns, measure; else find out whether it reaches them.
+func (r *run) probe(h *host, others []int, turns bool) {
 	limit := r.m.waits.probe
-	p := &wire.Probe{Within: limit - limit/4, Pings: pings, MTU: true}
-	if r.job.Preflight.Full {
+	p := &wire.Probe{Within: limit - limit/4}
+	switch {
+	case turns:
 		n := len(r.hosts)
-		p.Bytes = streamBytes / int64(n)
+		p.Pings, p.Bytes = pings, streamBytes/int64(n)
 		p.Bandwidth = min(max(streamTime/time.Duration(n), shortStream), longStream)
+	case r.job.Preflight.Full:
+		p.MTU, p.Keep = true, true
+	default:
+		p.MTU, p.Pings = true, pings
 	}
 	for _, o := range others {
 		a := &r.hosts[o].answers

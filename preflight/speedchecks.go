@@ -17,7 +17,7 @@ func speedChecks() []Check {
 	}
 }
 
-const explainLatency = `Each host times round trips to every other over TCP, in rounds in which no host has two partners; the shortest of a pair counts. ` +
+const explainLatency = `All pairs of hosts time round trips over TCP, each host with one partner at a time; the shortest of a pair counts, for both. ` +
 	`The typical round trip is the median of all hosts' medians. A way is slow if it takes more than three times that (preflight.slow-latency), and at least 100 µs more, so that noise is not judged. ` +
 	`A host is slow if it is so with two partners at least and with more than half of them; ways that no slow host explains are told as slow links. ` +
 	`At least three hosts are needed, and only a minority is named. ` +
@@ -35,7 +35,7 @@ func checkLatency(v *view) (found []Finding, good, skip string) {
 	return found, fmt.Sprintf("round trips of %s", tell(s.Typical)), ""
 }
 
-const explainBandwidth = `Each host streams to every other over one TCP connection, in rounds in which no host has two partners. ` +
+const explainBandwidth = `All pairs of hosts stream over one TCP connection, first one way, then the other, each host with one partner at a time. ` +
 	`The typical bandwidth is the median of all hosts' medians. A way is slow if it carries less than half of that (preflight.slow-bandwidth), and at least 20 MB/s less. ` +
 	`A host is slow if it is so with two partners at least and with more than half of them; ways that no slow host explains are told as slow links. ` +
 	`At least three hosts are needed, and only a minority is named. ` +
