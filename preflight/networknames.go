@@ -9,7 +9,7 @@ import (
 	"gorun/preflight/facts"
 )
 
-const explainNames = `The names of the job's hosts are looked up on each host. gorun itself uses addresses and needs no names, but many programs do: MPI, gloo, job scripts, NFS mounts. ` +
+const explainNames = `The names of the job's hosts are looked up on each host; of many, 64 that stand for the rest, and 16 in a quick preflight. gorun itself uses addresses and needs no names, but many programs do: MPI, gloo, job scripts, NFS mounts. ` +
 	`If a name means one address on most hosts and another on one, that host's /etc/hosts or DNS is out of date, and it will talk to the wrong machine. ` +
 	`Addresses of one host are one meaning. What a host makes of its own name, if that is itself, is the matter of own-name. ` +
 	`A name that most hosts know and one does not is a warning. ` +

@@ -18,9 +18,12 @@ import (
 	"gorun/preflight/probe"
 )
 
-// maxNames is how many hosts' names each host is asked for: all ask all, and a name server
-// has to answer.
-const maxNames = 64
+// quickNames and fullNames are how many hosts' names each host is asked for: all ask all,
+// and a name server has to answer.
+const (
+	quickNames = 16
+	fullNames  = 64
+)
 
 // orders are what the hosts are asked for, as JSON: each host, or those by name for which
 // that is something else.
@@ -44,15 +47,34 @@ func (o *options) orders(job launcher.Job) (all []byte, some map[string][]byte, 
 	return all, some, nil
 }
 
+// namesAmong are the names of hosts that are reached by them: the first, and of many as
+// many as asked for, evenly spread.
+func namesAmong(hosts []hostfile.Host, most int) []string {
+	var names []string
+	for _, h := range hosts {
+		if h.Addr == "" {
+			names = append(names, h.Name)
+		}
+	}
+	if len(names) <= most {
+		return names
+	}
+	some := make([]string, most)
+	for i := range some {
+		some[i] = names[i*len(names)/most]
+	}
+	return some
+}
+
 // order is what a host is asked for: what the programs need that may run there. "" stands
 // for one on which all may.
 func (o *options) order(job launcher.Job, host string) facts.Order {
 	order := facts.Order{Full: o.preflight.mode == preflight.Full}
-	for _, h := range job.Hosts {
-		if h.Addr == "" && len(order.Names) < maxNames {
-			order.Names = append(order.Names, h.Name)
-		}
+	most := quickNames
+	if order.Full {
+		most = fullNames
 	}
+	order.Names = namesAmong(job.Hosts, most)
 	if job.Prefix != "" {
 		order.Prepend = path.Join(job.Prefix, "bin")
 	}

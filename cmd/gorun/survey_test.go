@@ -2,11 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"gorun/hostfile"
 	"gorun/launcher"
 	"gorun/preflight"
 	"gorun/preflight/facts"
@@ -124,5 +127,25 @@ func TestLaunchersOwnChecksExist(t *testing.T) {
 		if !slices.ContainsFunc(preflight.Checks(), func(c preflight.Check) bool { return c.ID == id }) {
 			t.Errorf("there is no check %q", id)
 		}
+	}
+}
+
+func TestNamesAmong(t *testing.T) {
+	hosts := []hostfile.Host{{Name: "elsewhere", Addr: "10.0.0.9"}}
+	for i := range 10 {
+		hosts = append(hosts, hostfile.Host{Name: fmt.Sprint("gpu", i)})
+	}
+	for most, want := range map[int]string{
+		20: "gpu0 gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7 gpu8 gpu9",
+		10: "gpu0 gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7 gpu8 gpu9",
+		4:  "gpu0 gpu2 gpu5 gpu7",
+		1:  "gpu0",
+	} {
+		if got := strings.Join(namesAmong(hosts, most), " "); got != want {
+			t.Errorf("%d: got %s; want %s", most, got, want)
+		}
+	}
+	if got := namesAmong(hosts[:1], 4); len(got) != 0 {
+		t.Errorf("got %q of a host that is reached by its address", got)
 	}
 }
