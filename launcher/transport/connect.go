@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // clientVersion is what gorun calls itself to ssh servers.
@@ -37,9 +39,16 @@ const (
 // for the banner costs no round trip.
 type bannerConn struct {
 	net.Conn
-	pre  []byte // read ahead
-	said bool   // our version line has been dropped from what the ssh package writes
+	pre   []byte // read ahead
+	said  bool   // our version line has been dropped from what the ssh package writes
+	reads int    // until now, of those that acknowledge at once
 }
+
+// promptReads is more reads than there are until a command runs on the host. Until then sshd
+// holds a short message back while the one before it is not acknowledged (Nagle), and our
+// kernel would take 40 ms for that if there is nothing to send (delayed ACK): so it was
+// behind every login, after which sshd tells its keys and then that a channel is open.
+const promptReads = 64
 
 func (c *bannerConn) Read(p []byte) (int, error) {
 	if len(c.pre) > 0 {
@@ -49,7 +58,20 @@ func (c *bannerConn) Read(p []byte) (int, error) {
 		}
 		return n, nil
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if tcp, ok := c.Conn.(*net.TCPConn); ok && c.reads < promptReads {
+		c.reads++
+		acknowledge(tcp)
+	}
+	return n, err
+}
+
+// acknowledge has the kernel acknowledge now what has come. It may fail, which costs time
+// and nothing else.
+func acknowledge(conn *net.TCPConn) {
+	if raw, err := conn.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1) })
+	}
 }
 
 func (c *bannerConn) Write(p []byte) (int, error) {

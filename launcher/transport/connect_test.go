@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
 )
 
 // peer says how an address behaves in a fake network.
@@ -247,4 +248,54 @@ func TestBudget(t *testing.T) {
 			t.Errorf("ended after %v; want 3h10s", took)
 		}
 	})
+}
+
+// What has come is acknowledged at once, until a command runs: the kernel does so for a
+// connection on which it does not count on data to go with it.
+func TestPromptReads(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	go func() {
+		conn, err := lis.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		io.Copy(conn, conn) // a byte for each
+	}()
+	conn, err := net.Dial("tcp", lis.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	prompt := func() bool {
+		raw, err := conn.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var on int
+		raw.Control(func(fd uintptr) { on, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return on != 0
+	}
+	c := &bannerConn{Conn: conn, said: true}
+	for i := range 2 * promptReads {
+		if _, err := c.Write([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.Read(make([]byte, 10)); n != 1 || err != nil {
+			t.Fatalf("got %d bytes, %v", n, err)
+		}
+		if i < promptReads && !prompt() {
+			t.Fatalf("read %d leaves its acknowledgement to the kernel", i)
+		}
+	}
+	if prompt() {
+		t.Error("later reads cost an acknowledgement each")
+	}
 }
