@@ -217,7 +217,6 @@ func (m *machine) surveyStands() []action {
 	switch q.stage {
 	case surveyProbing:
 		limit, what = m.waits.probe, "say what its links are like"
-		q.giveUp()
 	case surveyRails:
 		limit, what = m.waits.rails, "say what its RDMA rails are like"
 	}

@@ -7,8 +7,9 @@ import "slices"
 // in a knock-out whose losers stay: first the two of a pair, then two and two pairs, at
 // last both halves of all hosts. In each such meeting every host of the first half
 // probes all of the second by itself, each begins with another one, and none waits for
-// the head between two partners. So few messages pass for many pairs, and a pair that is
-// slow delays only those who wait for one of the two.
+// the head between two partners: few messages pass for many pairs. A meeting begins when
+// the one before it is over. A host that never answers delays the next one, and is then
+// left out.
 
 const (
 	mostReached = 256 // hosts that one is to reach by one order
