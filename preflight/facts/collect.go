@@ -127,7 +127,7 @@ type outcome struct {
 func collect(ctx context.Context, newSource func() *source, o Order, all, last []item) Host {
 	start := time.Now()
 	h := Host{Version: Version, Unknown: map[string]string{}}
-	seen := new(common)
+	seen := newCommon(newSource())
 	sharing := func() *source {
 		s := newSource()
 		s.common = seen

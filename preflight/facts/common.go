@@ -2,13 +2,16 @@ package facts
 
 import "sync"
 
-// common is what several items of a collection look at, so that only the first does.
+// common is what several items of a collection look at, so that only the first does. What
+// panics in one panics in all of them.
 type common struct {
-	busOnce sync.Once
-	bus     []PCIDevice
+	bus    func() []PCIDevice
+	mounts func() []mount
+}
 
-	mountsOnce sync.Once
-	mounts     []mount
+// newCommon looks by s.
+func newCommon(s *source) *common {
+	return &common{sync.OnceValue(s.readBus), sync.OnceValue(s.readMounts)}
 }
 
 // pciIdentities lists the devices on the bus, in order, by what they are alone.
@@ -16,9 +19,8 @@ func (s *source) pciIdentities() []PCIDevice {
 	if s.common == nil {
 		return s.readBus()
 	}
-	s.at(pciDir) // where this item hangs, if the one that looks does
-	s.common.busOnce.Do(func() { s.common.bus = s.readBus() })
-	return s.common.bus
+	s.at(pciDir) // where this item hangs if the look does
+	return s.common.bus()
 }
 
 // mountTable lists the mounts as they were when an item looked first.
@@ -27,8 +29,7 @@ func (s *source) mountTable() []mount {
 		return s.readMounts()
 	}
 	s.at(mountinfo)
-	s.common.mountsOnce.Do(func() { s.common.mounts = s.readMounts() })
-	return s.common.mounts
+	return s.common.mounts()
 }
 
 // mountAt returns the mount that holds dir, a path without symbolic links, and is of

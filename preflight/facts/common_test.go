@@ -15,7 +15,7 @@ func TestCommon(t *testing.T) {
 		"sys/bus/pci/devices/0000:01:00.0/class": "0x030200\n",
 		"proc/self/mountinfo":                    "22 1 254:1 / / rw - ext4 /dev/vda1 rw\n40 22 0:45 / /auto rw - autofs map rw\n",
 	})
-	src.common = new(common)
+	src.common = newCommon(&source{root: src.root, access: access})
 	other := &source{root: src.root, access: access, common: src.common}
 	device := src.pciIdentities()
 	table := src.mountTable()
