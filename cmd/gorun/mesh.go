@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gorun/launcher"
 	"gorun/preflight"
@@ -36,13 +37,15 @@ func parseMesh(s string) (string, error) {
 }
 
 // signless is an axis with its size right behind its name, or with a wrong sign between.
-var signless = regexp.MustCompile(`^\s*([A-Za-z]+)\s*[-:_]?\s*([0-9]+|\*)\s*$`)
+var signless = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*([A-Za-z]+)\s*[-:_]?\s*([0-9]+|\*)\s*$`)
+})
 
 // withSigns is a mesh with a "=" between each name and its size.
 func withSigns(s string) string {
 	axes := strings.Split(s, ",")
 	for i, item := range axes {
-		axes[i] = signless.ReplaceAllString(item, "$1=$2")
+		axes[i] = signless().ReplaceAllString(item, "$1=$2")
 	}
 	return strings.Join(axes, ",")
 }
@@ -76,7 +79,7 @@ func parseAxis(item string) (launcher.Axis, error) {
 	a := launcher.Axis{Name: strings.ToLower(strings.TrimSpace(name))}
 	text = strings.TrimSpace(text)
 	switch {
-	case !sized && signless.MatchString(item):
+	case !sized && signless().MatchString(item):
 		return a, fmt.Errorf("%q is no axis: a = belongs before its size", item)
 	case a.Name == "":
 		return a, fmt.Errorf("%q: an axis needs a name", item)

@@ -28,11 +28,14 @@ func nameOf(t *testing.T, content []byte) string {
 	return name
 }
 
-// Equal names mean equal binaries, whoever has built them.
+// Equal names mean equal builds, whoever has made them.
 func TestIdentify(t *testing.T) {
 	self, err := os.ReadFile(os.Args[0])
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("there is no go to say what the ID is")
 	}
 	id := buildID(bytes.NewReader(self))
 	if out, err := exec.Command("go", "tool", "buildid", os.Args[0]).Output(); err != nil || strings.TrimSpace(string(out)) != id {
@@ -69,7 +72,7 @@ func TestIdentify(t *testing.T) {
 		}
 	}
 	if nameOf(t, changed) != nameOf(t, self) {
-		t.Error("the whole of a binary with an ID is read")
+		t.Error("a binary with an ID is read as a whole")
 	}
 }
 

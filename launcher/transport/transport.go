@@ -3,7 +3,7 @@
 // Dial reaches a host by ssh, in this process (no ssh client is forked), by a command of
 // the user's, or by a pipe when the host is this machine, starts `gorun agent` there and returns a
 // Link positioned after the agent's hail (see wire.Hail). A host that lacks this
-// gorun binary is sent it once; it is kept there under the hash of its content.
+// gorun binary is sent it once; it is kept there under a name of its own (see identify).
 //
 // Transport never asks for anything but the passphrase of a key, and only with
 // Options.Prompt. It knows nothing of ranks, plans or frames.
