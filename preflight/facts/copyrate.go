@@ -4,39 +4,29 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	copyLimit   = 2 * time.Second        // of the item
-	copyWindow  = 10 * time.Millisecond  // in which copies count
-	copyLongest = 100 * time.Millisecond // where other processes disturb that
-	copyFewest  = 16                     // pieces that count at least
+	copyLimit   = 2 * time.Second // of the item
 	copyThreads = 128
 	copyMost    = 512 << 20 // bytes of memory that all buffers take
 	copyPiece   = 1 << 20   // of what is copied at once, and of a buffer at least
-	copyBuffer  = 1 << 20   // of a buffer where copies pass the caches
-	copyLarge   = 64 << 20  // of one at most elsewhere, as touching it takes time
+	copyLarge   = 64 << 20  // of a buffer at most, as touching it takes time
 )
-
-// passesCaches is whether Go copies a piece so that what is written does not stay in the
-// caches. Then it is read from memory, too, when it is copied back, however small a buffer
-// is. Touching large ones takes much longer than copying them.
-const passesCaches = runtime.GOARCH == "amd64"
 
 // collectCopyRate measures how fast memory is copied, by one core and by all. It takes
 // some hundredths of a second, in which nothing else should run.
 func collectCopyRate(ctx context.Context, s *source, h *Host) error {
 	_, available := parseMeminfo(s.text("/proc/meminfo"))
 	_, cores := cpus(s)
-	threads := max(1, min(cores, copyThreads))
-	size := fitting(threads, bufferSize(s), available)
+	before, allowed := maxProcs()
+	threads := copyingThreads(cores, allowed)
+	size := fitting(threads, bufferSize(passesCaches, lastCache(s)), available)
 	if size == 0 {
 		return fmt.Errorf("there is too little memory for %d buffers", 2*threads)
 	}
@@ -46,19 +36,37 @@ func collectCopyRate(ctx context.Context, s *source, h *Host) error {
 	}
 	defer unix.Munmap(all)
 	unix.Madvise(all, unix.MADV_HUGEPAGE) // quicker to touch, where the kernel has them
-	if h.System.CopyOne, err = copyRate(ctx, 1, all[:2*size]); err != nil {
-		return err
+	if threads > before {
+		runtime.GOMAXPROCS(threads)
+		defer runtime.GOMAXPROCS(before)
 	}
-	h.System.CopyAll, err = copyRate(ctx, threads, all)
-	return err
+	start := time.Now()
+	c := copier{func() time.Duration { return time.Since(start) }, copyMemory}
+	h.System.CopyOne = c.alone(ctx, all[:2*size])
+	h.System.CopyAll = c.together(ctx, threads, all)
+	return context.Cause(ctx)
 }
 
+// maxProcs is how many threads Go runs at once, and how many it would by default: that
+// heeds the affinity mask and the CPU limit of the cgroup.
+func maxProcs() (now, allowed int) {
+	now = runtime.GOMAXPROCS(0)
+	runtime.SetDefaultGOMAXPROCS()
+	return now, runtime.GOMAXPROCS(now)
+}
+
+// copyingThreads is how many threads copy together on cores of which no more than allowed
+// can be kept busy. More would have the rate of all for a while, until the limit on CPU
+// time holds them up, which a short look does not see.
+func copyingThreads(cores, allowed int) int { return max(1, min(cores, allowed, copyThreads)) }
+
 // bufferSize is how large a buffer must be for copies to be from memory to memory.
-func bufferSize(s *source) int64 {
+// Touching a large one takes much longer than copying it.
+func bufferSize(passesCaches bool, lastCache int64) int64 {
 	if passesCaches {
-		return copyBuffer
+		return copyPiece
 	}
-	return min(max(copyBuffer, lastCache(s)), copyLarge)
+	return min(max(copyPiece, lastCache), copyLarge)
 }
 
 // fitting is how large a buffer may be, of two for each thread, if so many bytes are
@@ -76,76 +84,4 @@ func lastCache(s *source) int64 {
 		return 0
 	}
 	return max(n, 0) << 10
-}
-
-// copyRate is how many bytes per second so many threads copy together, each within its
-// part of memory.
-func copyRate(ctx context.Context, threads int, memory []byte) (float64, error) {
-	before := runtime.GOMAXPROCS(0)
-	if threads > before {
-		runtime.GOMAXPROCS(threads)
-		defer runtime.GOMAXPROCS(before)
-	}
-	rates := make([]float64, threads)
-	var ready, done sync.WaitGroup
-	ready.Add(threads)
-	part := len(memory) / threads
-	for k := range threads {
-		mine := memory[k*part : (k+1)*part]
-		done.Go(func() {
-			touch(mine)
-			ready.Done()
-			ready.Wait()
-			rates[k] = copies(ctx, mine)
-		})
-	}
-	done.Wait()
-	total := 0.0
-	for _, r := range rates {
-		total += r
-	}
-	return total, context.Cause(ctx)
-}
-
-// touch writes to each page: until then all are one page of zeros.
-func touch(b []byte) {
-	for i := 0; i < len(b); i += 4096 {
-		b[i] = byte(i >> 12)
-	}
-}
-
-// copies copies one half of memory to the other for a while, to and fro, and returns the
-// bytes per second of those pieces that are quicker than three quarters: the others may
-// have taken longer as another process had the core for some time. If those vary much,
-// too, it goes on.
-func copies(ctx context.Context, memory []byte) float64 {
-	var took []time.Duration
-	for start := time.Now(); ctx.Err() == nil; {
-		for window := time.Now(); ctx.Err() == nil && (len(took) < copyFewest || time.Since(window) < copyWindow); {
-			took = append(took, toAndFro(memory)...)
-		}
-		slices.Sort(took)
-		if len(took) > 0 && took[len(took)/4] <= 3*took[0]/2 || time.Since(start) >= copyLongest {
-			break
-		}
-	}
-	if len(took) == 0 {
-		return 0
-	}
-	return copyPiece / max(took[len(took)/4], 1).Seconds()
-}
-
-// toAndFro copies one half of memory to the other and back, and returns how long each piece
-// has taken.
-func toAndFro(memory []byte) (took []time.Duration) {
-	from, to := memory[:len(memory)/2], memory[len(memory)/2:]
-	for range 2 {
-		for at := 0; at < len(from); at += copyPiece {
-			began := time.Now()
-			copy(to[at:at+copyPiece], from[at:])
-			took = append(took, time.Since(began))
-		}
-		from, to = to, from
-	}
-	return took
 }

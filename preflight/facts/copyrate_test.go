@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"runtime"
@@ -63,21 +62,42 @@ func TestFitting(t *testing.T) {
 
 // Touching memory takes longest, so buffers are no larger than they need be.
 func TestBufferSize(t *testing.T) {
-	size := bufferSize(hostSource())
-	if passesCaches && size != copyPiece || size < copyPiece || size > copyLarge {
-		t.Errorf("got %d", size)
+	tests := []struct {
+		name         string
+		passesCaches bool
+		lastCache    int64
+		size         int64
+	}{
+		{"past-the-caches", true, 32 << 20, copyPiece},
+		{"through-them", false, 32 << 20, 32 << 20},
+		{"huge-cache", false, 1 << 30, copyLarge},
+		{"unknown-cache", false, 0, copyPiece},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := bufferSize(tt.passesCaches, tt.lastCache); got != tt.size {
+				t.Errorf("got %d; want %d", got, tt.size)
+			}
+		})
 	}
 }
 
-func TestToAndFro(t *testing.T) {
-	memory := make([]byte, 4*copyPiece)
-	touch(memory)
-	half := len(memory) / 2
-	memory[4096] = 77
-	if took := toAndFro(memory); len(took) != 4 {
-		t.Errorf("got %d pieces; want two each way", len(took))
+func TestCopyingThreads(t *testing.T) {
+	for _, tt := range []struct{ cores, allowed, want int }{
+		{8, 16, 8}, {8, 2, 2}, {0, 4, 1}, {256, 512, copyThreads},
+	} {
+		if got := copyingThreads(tt.cores, tt.allowed); got != tt.want {
+			t.Errorf("%d cores, %d allowed: got %d; want %d", tt.cores, tt.allowed, got, tt.want)
+		}
 	}
-	if memory[half+4096] != 77 || !bytes.Equal(memory[:half], memory[half:]) {
-		t.Error("the halves differ")
+}
+
+// What this process runs at once now does not limit how many threads copy.
+func TestMaxProcs(t *testing.T) {
+	_, want := maxProcs()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(want + 3))
+	now, allowed := maxProcs()
+	if now != want+3 || allowed != want || runtime.GOMAXPROCS(0) != now {
+		t.Errorf("got %d now and %d allowed, and then %d; want %d, %d", now, allowed, runtime.GOMAXPROCS(0), want+3, want)
 	}
 }
