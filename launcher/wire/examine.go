@@ -69,8 +69,12 @@ type Target struct {
 	Addr netip.AddrPort `json:"addr"`
 }
 
-// MaxProbed bounds a Probed, in bytes.
-const MaxProbed = 512 << 10
+// MaxProbed bounds a Probed, in bytes; and MaxLink what it tells of one target, but for
+// rails.
+const (
+	MaxProbed = 512 << 10
+	MaxLink   = 2 << 10
+)
 
 // Probed answers Probe.
 type Probed struct {

@@ -54,10 +54,8 @@ func expect(r io.Reader, op byte) (request, error) {
 	return got, err
 }
 
-const (
-	chunk     = 256 << 10 // is written at once of a stream
-	readChunk = 64 << 10  // is read at once
-)
+// chunk is written at once of a stream.
+const chunk = 256 << 10
 
 // measure measures what the order asks for, on conn or, if that is nil, on a new
 // connection to the target.
@@ -92,7 +90,7 @@ func (p *Prober) measure(ctx context.Context, t Target, conn *net.TCPConn, link 
 		}
 	}
 	if p.order.Bandwidth > 0 {
-		return p.turn(s.conn, link)
+		return p.turns(ctx, t, s.conn, link)
 	}
 	return nil
 }

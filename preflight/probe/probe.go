@@ -84,13 +84,14 @@ type Order struct {
 	Rounds [][]Target `json:"rounds"`
 	// Timeout bounds each connect, and each answer; 0: DefaultTimeout.
 	Timeout time.Duration `json:"timeout,omitempty"`
-	// Pings is how many round trips are timed, after one that is not.
+	// Pings is how many round trips are timed: after one that is not, unless bandwidth is
+	// measured, since then the target's turn has woken both ends.
 	Pings int `json:"pings,omitempty"`
 	// MTU asks whether a packet as large as the interface allows gets through.
 	MTU bool `json:"mtu,omitempty"`
 	// Bandwidth is for how long data is streamed to the target, one connection, at most
-	// a minute, and then back. The target has its turn with one host at a time, which
-	// includes the round trips.
+	// a minute, and then back; once more if that was slow. The target has its turn with
+	// one host at a time, which includes the round trips.
 	Bandwidth time.Duration `json:"bandwidth,omitempty"`
 	// Bytes ends each stream earlier, after so many bytes; 0: it does not.
 	Bytes int64 `json:"bytes,omitempty"`
@@ -113,7 +114,9 @@ type Link struct {
 	Connect time.Duration `json:"connect,omitempty"` // the TCP handshake
 	Latency time.Duration `json:"latency,omitempty"` // the shortest round trip
 	Median  time.Duration `json:"median,omitempty"`  // the median round trip
-	// BytesPerSecond is what the target received, without the stream's first quarter.
+	// BytesPerSecond is what the target received in the best quarter of the stream, but for
+	// the first: at least so much, as a host cannot tell times that are very short. 0: it
+	// came too unevenly, or there was no time.
 	BytesPerSecond float64 `json:"bytes_per_second,omitempty"`
 	// Back is what came back from the target, in the same way. With it, the round trips
 	// are those of the target, too.
@@ -183,9 +186,11 @@ func (p *Prober) Close() {
 }
 
 // Run carries out an order, and returns when all targets are judged, or soon after ctx has
-// ended: what was not tried by then is Stopped. It blocks for about the Timeout per round
-// if nothing answers, and a second or more for a failing MTU. Of a target that an order
-// with Keep has had, what was found then is told again, and more only if it was good.
+// ended: what was not tried by then is Stopped. If nothing answers, it blocks for about the
+// Timeout per round and, of many targets, 300 ms for each 16; if they answer, and have no
+// turn, for the Timeout and 20 times the Bandwidth; and for a second or more for a failing
+// MTU. Of a target that an order with Keep has had, what was found then is told again, and
+// more only if it was good.
 func (p *Prober) Run(ctx context.Context, o Order) Result {
 	p.order = o.bounded()
 	result := Result{From: p.self}
@@ -235,7 +240,9 @@ func (p *Prober) try(ctx context.Context, t Target) Link {
 	default:
 		link.Failure, link.Text = Stopped, fmt.Sprintf("not tried to the end: %v", context.Cause(ctx))
 	}
-	p.remember(link)
+	if link.Failure != Stopped { // of which nothing is known
+		p.remember(link)
+	}
 	return link
 }
 

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"errors"
 	"io"
 	"math"
 	"net"
@@ -73,59 +72,52 @@ func (l *Listener) serve(conn net.Conn, host int) {
 }
 
 // turn waits until it is a host's turn, and has both ends measure round trips and streams
-// of so long or so many bytes. It closes conn.
-func (l *Listener) turn(conn net.Conn, host int, lasts time.Duration, bytes int64) error {
+// of so long or so many bytes. It closes conn. What goes wrong the dialer sees, too.
+func (l *Listener) turn(conn net.Conn, host int, lasts time.Duration, bytes int64) {
 	late := time.NewTimer(idle + queueFor(lasts))
 	defer late.Stop()
 	select {
 	case l.turns <- struct{}{}:
 		defer func() { <-l.turns }()
+		defer conn.Close() // before the next one's turn
 	case <-late.C:
-		return errors.New("others take too long")
+		return
 	case <-l.ctx.Done():
-		return l.ctx.Err()
+		return
 	}
 	conn.SetDeadline(time.Now().Add(turnIdle + 2*lasts))
 	answer := request{op: opTurn}
 	for {
 		if _, err := conn.Write(answer.append(nil)); err != nil {
-			return err
+			return
 		}
 		r, err := readRequest(conn)
-		if err != nil {
-			return err
-		}
-		switch r.op {
-		case opPing:
+		switch {
+		case err != nil:
+			return
+		case r.op == opPing:
 			answer.op = opPing
-		case opStream:
-			return l.exchange(conn, host, lasts, bytes)
+		case r.op == opStream:
+			l.exchange(conn, host, lasts, bytes)
+			return
 		default:
-			return errors.New("a turn has no such request")
+			return
 		}
 	}
 }
 
-// exchange takes a stream, says what has come, sends one if the way is good, and closes
-// conn.
-func (l *Listener) exchange(conn net.Conn, host int, lasts time.Duration, bytes int64) error {
-	c, err := count(conn, lasts/4)
+// exchange takes a stream, says what has come, and sends one if the way is good.
+func (l *Listener) exchange(conn net.Conn, host int, lasts time.Duration, bytes int64) {
+	c, err := count(conn, bytes)
 	if err != nil {
-		return err
+		return
 	}
 	conn.SetDeadline(time.Now().Add(turnIdle + 2*lasts))
-	answer := request{op: opStream, a: uint64(c.bytes), b: uint64(c.took)}
-	if _, err := conn.Write(answer.append(nil)); err != nil {
-		return err
+	answer := request{op: opStream, a: c.bytes, b: uint64(c.took)}
+	if _, err := conn.Write(answer.append(nil)); err != nil || !l.sendsTo(host) {
+		return
 	}
-	if !l.sendsTo(host) {
-		return nil
-	}
-	if _, err := pour(conn, lasts, bytes); err != nil {
-		return err
-	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
+	if tcp, ok := conn.(*net.TCPConn); ok && pour(conn, lasts, bytes) == nil {
 		tcp.SetLinger(lingers)
 	}
-	return conn.Close()
 }
