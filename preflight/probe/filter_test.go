@@ -92,7 +92,7 @@ func TestMTU(t *testing.T) {
 			{1, netip.AddrPortFrom(c.addr[1], c.port[1])}, {1, netip.AddrPortFrom(c.addr6[1], c.port6[1])},
 		}}}
 		for i, got := range c.host[0].ask(t, ask{Order: &o}).Result.Links {
-			if got.Failure != "" || !got.MTUFailed || got.MTU != hostMTU || got.BytesPerSecond != 0 {
+			if got.Failure != "" || !got.MTUFailed || got.MTU != hostMTU || got.Latency <= 0 || got.BytesPerSecond != 0 {
 				t.Errorf("address %d: got %+v; want a failed MTU of %d", i, got, hostMTU)
 			}
 		}
