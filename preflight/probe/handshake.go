@@ -61,33 +61,33 @@ func opening(host int) []byte {
 	return append(b, nonce...)
 }
 
-// admit is the acceptor's part. It reads no more than the handshake has. The
-// connection's deadline bounds it.
-func admit(conn io.ReadWriter, secret []byte, self Identity) error {
+// admit is the acceptor's part, and returns which host has proved itself. It reads no
+// more than the handshake has. The connection's deadline bounds it.
+func admit(conn io.ReadWriter, secret []byte, self Identity) (host int, err error) {
 	hello := make([]byte, helloLen)
 	if _, err := io.ReadFull(conn, hello[:len(magic)]); err != nil {
-		return err
+		return 0, err
 	}
 	if string(hello[:len(magic)]) != magic {
-		return errStranger
+		return 0, errStranger
 	}
 	if _, err := io.ReadFull(conn, hello[len(magic):]); err != nil {
-		return err
+		return 0, err
 	}
 	boot := self.Boot[:min(len(self.Boot), maxBoot)]
 	answer := append(append(opening(self.Host), byte(len(boot))), boot...)
 	if _, err := conn.Write(append(answer[:len(answer):len(answer)], proof(secret, "acceptor", hello, answer)...)); err != nil {
-		return err
+		return 0, err
 	}
 	var theirs [sha256.Size]byte
 	if _, err := io.ReadFull(conn, theirs[:]); err != nil {
-		return err
+		return 0, err
 	}
 	if !hmac.Equal(theirs[:], proof(secret, "dialer", hello, answer)) {
-		return errStranger
+		return 0, errStranger
 	}
-	_, err := conn.Write([]byte{welcome})
-	return err
+	_, err = conn.Write([]byte{welcome})
+	return int(binary.BigEndian.Uint32(hello[len(magic):])), err
 }
 
 // greet is the dialer's part, and returns who has answered. Its errors are faults. The
