@@ -44,7 +44,9 @@ type inquiry struct {
 
 	stage surveyStage
 	hosts []inquired
-	pairing
+	left  [][]int // in a full preflight, by host: whom it is to probe yet, and to be probed by at the same time
+	links int     // that are to be probed, in both directions
+	done  int     // of these
 
 	rails  *railPlan // nil: it has not come
 	rounds int       // of it that have begun
@@ -132,7 +134,11 @@ func (m *machine) hostProbed(i int) []action {
 		return nil
 	}
 	q.done += waited
-	return append([]action{{timer: m.waits.probe}}, m.probeNext(i)...)
+	out := []action{{timer: m.waits.probe}}
+	if q.left != nil {
+		out = append(out, m.pair(i)...)
+	}
+	return out
 }
 
 // survey moves on to where there is something to wait for.
@@ -143,11 +149,8 @@ func (m *machine) survey(out []action) []action {
 		case q.stage == surveyListening && !m.waiting() && (!q.full || m.allTold()):
 			q.stage = surveyProbing
 			out = append(out, m.probe()...)
-		case q.stage == surveyProbing && !m.waiting() && len(q.meetings) > 0:
-			out = append(out, m.nextMeeting()...)
 		case q.stage == surveyProbing && !m.waiting():
-			q.stage = surveyAwaiting
-			q.giveUp()
+			q.stage, q.left = surveyAwaiting, nil
 			out = append(out, action{timer: never})
 		case q.stage == surveyAwaiting && m.allTold() && q.rdma:
 			q.stage = surveyRails
@@ -210,6 +213,89 @@ func (m *machine) allTold() bool {
 	return true
 }
 
+// probe begins the probes: of all pairs, each host with one other at a time, or of all
+// neighbours at once.
+func (m *machine) probe() []action {
+	q := m.inquiry
+	var ready []int
+	for i := range m.hosts {
+		if m.counts(i) && q.hosts[i].port {
+			ready = append(ready, i)
+		}
+	}
+	if len(ready) < 2 {
+		return nil
+	}
+	out := []action{{timer: m.waits.probe}}
+	if !q.full {
+		for k, i := range ready {
+			next, last := ready[(k+1)%len(ready)], ready[(k+len(ready)-1)%len(ready)]
+			out = append(out, m.probeOf(i, slices.Compact([]int{next, last})...))
+			q.links += q.hosts[i].waiting
+		}
+		return out
+	}
+	q.left, q.links = make([][]int, len(m.hosts)), len(ready)*(len(ready)-1)
+	for _, round := range rounds(len(ready)) {
+		for _, p := range round {
+			a, b := ready[p[0]], ready[p[1]]
+			q.left[a], q.left[b] = append(q.left[a], b), append(q.left[b], a)
+		}
+	}
+	out = append(out, action{patience: m.waits.probes})
+	for _, i := range ready {
+		out = append(out, m.pair(i)...)
+	}
+	return out
+}
+
+// probeOf has host i probe others.
+func (m *machine) probeOf(i int, others ...int) action {
+	m.inquiry.hosts[i].waiting = len(others)
+	return action{host: i, probe: others}
+}
+
+// pair has host i, and one that it has not been paired with and that is free, probe each
+// other. That comes in the order of rounds, but nobody waits for a pair that is slow.
+func (m *machine) pair(i int) []action {
+	q := m.inquiry
+	free := func(k int) bool { return m.counts(k) && q.hosts[k].waiting == 0 }
+	if !free(i) {
+		return nil
+	}
+	k := slices.IndexFunc(q.left[i], free)
+	if k < 0 {
+		return nil
+	}
+	other := q.left[i][k]
+	q.left[i] = slices.Delete(q.left[i], k, k+1)
+	q.left[other] = slices.DeleteFunc(q.left[other], func(x int) bool { return x == i })
+	return []action{m.probeOf(i, other), m.probeOf(other, i)}
+}
+
+// rounds are all pairs of n, in rounds in which each is in one pair at most: one stands,
+// and the others move around it.
+func rounds(n int) [][][2]int {
+	m := n + n%2 // with an odd number one rests in each round
+	out := make([][][2]int, 0, max(m-1, 0))
+	at := func(round, place int) int {
+		if place == 0 {
+			return 0
+		}
+		return 1 + (place-1+round)%(m-1)
+	}
+	for r := range m - 1 {
+		var round [][2]int
+		for p := range m / 2 {
+			if a, b := at(r, p), at(r, m-1-p); a < n && b < n {
+				round = append(round, [2]int{a, b})
+			}
+		}
+		out = append(out, round)
+	}
+	return out
+}
+
 // surveyStands is called when agents have been silent for as long as the stage gives them.
 func (m *machine) surveyStands() []action {
 	q := m.inquiry
@@ -217,6 +303,7 @@ func (m *machine) surveyStands() []action {
 	switch q.stage {
 	case surveyProbing:
 		limit, what = m.waits.probe, "say what its links are like"
+		q.left = nil
 	case surveyRails:
 		limit, what = m.waits.rails, "say what its RDMA rails are like"
 	}
@@ -236,7 +323,7 @@ func (m *machine) patienceOver() []action {
 		return nil
 	}
 	if q.stage == surveyProbing && q.full {
-		q.giveUp()
+		q.left = nil
 		return nil
 	}
 	for i := range m.hosts {
@@ -334,8 +421,8 @@ func (m *machine) surveyed() (done, total int, what string) {
 	if q.rails != nil && len(q.rails.rounds) > 0 {
 		return q.rounds, len(q.rails.rounds), "RDMA rounds begun"
 	}
-	if q.total > 0 && q.full {
-		return q.done, q.total, q.what
+	if q.links > 0 && q.full {
+		return q.done, q.links, "links tested"
 	}
 	return m.answered(), len(q.hosts), "hosts answered"
 }

@@ -115,7 +115,6 @@ type action struct {
 
 	survey    bool          // have hosts listen for probes: those that have addresses
 	probe     []int         // have host probe these
-	turns     bool          // by turns, in which it measures; else it finds out whether it reaches them
 	planRails bool          // ask between which hosts RDMA is to be tried
 	rail      *RailOrder    // have host try its rails so
 	patience  time.Duration // with what takes long in a survey; beside the phase's deadline, never disarms it

@@ -368,7 +368,7 @@ func (r *run) do(a action) {
 	case a.survey:
 		r.beginSurvey()
 	case a.probe != nil:
-		r.probe(h, a.probe, a.turns)
+		r.probe(h, a.probe)
 	case a.planRails:
 		r.planRails()
 	case a.rail != nil:

@@ -19,7 +19,7 @@ type waits struct {
 	listen time.Duration // for it to say that it listens for probes
 	probe  time.Duration // for any host to say what its links are like, when they are probed
 	rails  time.Duration // for any host to say what its rails are like
-	probes time.Duration // until no more of all pairs of hosts begin to be probed
+	probes time.Duration // until no more pairs of hosts begin to probe each other
 	stage  time.Duration // for anything to move while files are brought to the hosts
 	look   time.Duration // for the hosts to say what their ranks are doing
 	watch  time.Duration // from the start of the ranks to that of the hosts' watch on each other

@@ -43,9 +43,9 @@ type answers struct {
 	port              uint16     // where it listens for their probes; 0: it does not
 
 	probes atomic.Int32 // Probed that are to come
-	room   atomic.Int64 // bytes that these may have
 	size   int          // of its facts so far; owned by serve
 	whole  bool         // they have come; owned by serve
+	linked int          // bytes of its links so far; owned by serve
 }
 
 // newExamination is nil for a job without a preflight.
@@ -90,8 +90,8 @@ func (r *run) checkAnswer(h *host, m wire.Message) error {
 		}
 		return checkReason(m.Facts.Failure)
 	case m.Probed != nil && a.probes.Add(-1) >= 0:
-		if n := len(m.Probed.Result); a.room.Add(-int64(n)) < 0 {
-			return fmt.Errorf("it tells %d bytes of its links", n)
+		if a.linked += len(m.Probed.Result); a.linked > wire.MaxFacts {
+			return fmt.Errorf("it tells %d bytes of its links", a.linked)
 		}
 		if !json.Valid(m.Probed.Result) {
 			return errors.New("what it tells of its links is no JSON")
@@ -99,12 +99,6 @@ func (r *run) checkAnswer(h *host, m wire.Message) error {
 		return nil
 	}
 	return errors.New("it answers twice")
-}
-
-// expect allows one more Probed, of so many bytes.
-func (a *answers) expect(bytes int) {
-	a.room.Add(int64(bytes))
-	a.probes.Add(1)
 }
 
 func checkReason(text string) error {
@@ -217,41 +211,28 @@ func (r *run) settingsOf(h *host) map[string]string {
 
 // What is measured of links. In a full preflight a host streams to all others together
 // for so long, or so much: where many hosts share a CPU, as virtual ones do, the latter.
-// But each stream may be as long as shortStream, and as large as leastBytes: less cannot
-// be timed.
 const (
 	pings       = 3
 	streamTime  = 2 * time.Second
 	longStream  = 100 * time.Millisecond
 	shortStream = 10 * time.Millisecond
-	streamBytes = 16 << 20
-	leastBytes  = 256 << 10
+	streamBytes = 32 << 20
 )
 
-// streamsAmong is how long, or how large, a stream is among n hosts.
-func streamsAmong(n int) (lasts time.Duration, bytes int64) {
-	lasts = min(max(streamTime/time.Duration(n), shortStream), longStream)
-	return lasts, max(streamBytes/int64(n), leastBytes)
-}
-
-// probe has h probe others: with turns, measure; else find out whether it reaches them.
-func (r *run) probe(h *host, others []int, turns bool) {
+// probe has h probe others.
+func (r *run) probe(h *host, others []int) {
 	limit := r.m.waits.probe
-	p := &wire.Probe{Within: limit - limit/4}
-	switch {
-	case turns:
-		p.Pings = pings
-		p.Bandwidth, p.Bytes = streamsAmong(len(r.hosts))
-	case r.job.Preflight.Full:
-		p.MTU, p.Keep = true, true
-	default:
-		p.MTU, p.Pings = true, pings
+	p := &wire.Probe{Within: limit - limit/4, Pings: pings, MTU: true}
+	if r.job.Preflight.Full {
+		n := len(r.hosts)
+		p.Bytes = streamBytes / int64(n)
+		p.Bandwidth = min(max(streamTime/time.Duration(n), shortStream), longStream)
 	}
 	for _, o := range others {
 		a := &r.hosts[o].answers
 		p.Targets = append(p.Targets, wire.Target{Host: o, Addr: netip.AddrPortFrom(a.addr, a.port)})
 	}
-	h.answers.expect(len(others) * wire.MaxLink)
+	h.answers.probes.Add(1)
 	h.send.SendMessage(wire.Message{Probe: p})
 }
 
@@ -314,7 +295,7 @@ func (r *run) planRails() {
 func (r *run) tryRails(h *host, o RailOrder) {
 	limit := r.m.waits.rails
 	a := &r.hosts[o.To].answers
-	h.answers.expect(wire.MaxProbed)
+	h.answers.probes.Add(1)
 	h.send.SendMessage(wire.Message{Probe: &wire.Probe{
 		Within: limit - limit/4, Rails: o.Rails,
 		Targets: []wire.Target{{Host: o.To, Addr: netip.AddrPortFrom(a.addr, a.port)}},

@@ -7,7 +7,7 @@ import (
 	"gorun/preflight/facts"
 )
 
-const explainMemorySpeed = `When all else is collected, each host copies memory for some hundredths of a second with one core, and then with all cores that ranks may use, in a way that its caches do not help. With one core the quicker quarter of the copies counts, as others may have waited for it; with all, what they copy together in the best of some windows of two milliseconds, so that load of others shows. ` +
+const explainMemorySpeed = `When all else is collected, each host copies memory for a tenth of a second with one core, and then with all cores that ranks may use, from and to buffers that its caches do not hold. ` +
 	`A host is slow if it copies less than half of what most hosts do (preflight.slow-bandwidth times the median), with one core or with all. ` +
 	`At least three hosts with as many CPUs are needed; one that has not measured in two seconds, as it is busy, is left out. ` +
 	`Host staging, data loaders and transfers without GPUDirect wait for memory, and one slow host makes all wait. ` +

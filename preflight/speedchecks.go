@@ -17,8 +17,7 @@ func speedChecks() []Check {
 	}
 }
 
-const explainLatency = `All pairs of hosts time round trips over TCP, each host with one partner at a time; the shortest of a pair counts, for both. ` +
-	`The host that comes first measures for both: where its connections to the other fail, as connect tells, nothing is measured either way. ` +
+const explainLatency = `Each host times round trips to every other over TCP, in rounds in which no host has two partners; the shortest of a pair counts. ` +
 	`The typical round trip is the median of all hosts' medians. A way is slow if it takes more than three times that (preflight.slow-latency), and at least 100 µs more, so that noise is not judged. ` +
 	`A host is slow if it is so with two partners at least and with more than half of them; ways that no slow host explains are told as slow links. ` +
 	`At least three hosts are needed, and only a minority is named. ` +
@@ -36,8 +35,7 @@ func checkLatency(v *view) (found []Finding, good, skip string) {
 	return found, fmt.Sprintf("round trips of %s", tell(s.Typical)), ""
 }
 
-const explainBandwidth = `All pairs of hosts stream over one TCP connection, first one way, then the other, each host with one partner at a time; the host that comes first connects, and where that fails nothing is measured either way. ` +
-	`Of a stream the best quarter counts; among many hosts streams are short, so that a fast way is only told to carry at least so much, and one on which data came too unevenly is not judged. ` +
+const explainBandwidth = `Each host streams to every other over one TCP connection, in rounds in which no host has two partners. ` +
 	`The typical bandwidth is the median of all hosts' medians. A way is slow if it carries less than half of that (preflight.slow-bandwidth), and at least 20 MB/s less. ` +
 	`A host is slow if it is so with two partners at least and with more than half of them; ways that no slow host explains are told as slow links. ` +
 	`At least three hosts are needed, and only a minority is named. ` +
@@ -53,7 +51,7 @@ func checkBandwidth(v *view) (found []Finding, good, skip string) {
 	}
 	tell := func(value float64) string { return fmt.Sprintf("%.0f MB/s", value/1e6) }
 	found = v.slowness(s, slowWords{"is slow in the network", "streams", tell, "look at the interface of HOST (ethtool DEVICE, ip -s link) and its switch's port"})
-	return found, fmt.Sprintf("at least %s typical of one connection", tell(s.Typical)), ""
+	return found, fmt.Sprintf("%s typical of one connection", tell(s.Typical)), ""
 }
 
 // measured is what all hosts have measured.

@@ -164,8 +164,7 @@ func toldBy(told launcher.Surveyed) preflight.Host {
 	return h
 }
 
-// measured reads what a host has measured: an array of what each probe of it has found,
-// of which the last counts that is about a link.
+// measured reads what a host has measured: an array of what each probe of it has found.
 func measured(told []byte, h *preflight.Host) error {
 	if len(told) == 0 {
 		return nil
@@ -174,18 +173,8 @@ func measured(told []byte, h *preflight.Host) error {
 	if err := json.Unmarshal(told, &results); err != nil {
 		return err
 	}
-	at := map[int]int{} // by host: which of h.Links
 	for _, r := range results {
-		for _, l := range r.Links {
-			k, known := at[l.Host]
-			if known {
-				h.Links[k] = l
-				continue
-			}
-			at[l.Host] = len(h.Links)
-			h.Links = append(h.Links, l)
-		}
-		h.Rails = append(h.Rails, r.Rails...)
+		h.Links, h.Rails = append(h.Links, r.Links...), append(h.Rails, r.Rails...)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +30,6 @@ type examiner struct {
 
 	asked    bool // for facts; owned by the link's reader, as all that follows
 	listener *probe.Listener
-	prober   *probe.Prober
 	self     int
 	secret   []byte
 	addr     netip.Addr
@@ -126,12 +124,10 @@ func (x *examiner) listen(m wire.Listen) {
 		x.send(wire.Message{Probing: &wire.Probing{Failure: cut(clean(err.Error()))}})
 		return
 	}
-	x.listener, x.prober = l, probe.NewProber(m.Host, m.Secret, m.Addr)
-	l.Spare(x.prober.Good)
+	x.listener = l
 	x.aside(func() {
 		<-x.ctx.Done()
 		l.Close()
-		x.prober.Close()
 	})
 	if x.ctx.Err() != nil {
 		l.Close() // if it was over just before that
@@ -147,14 +143,11 @@ func (x *examiner) probe(m wire.Probe) {
 		x.tryRails(ctx, m)
 		return
 	}
-	order := probe.Order{Pings: m.Pings, MTU: m.MTU, Bandwidth: m.Bandwidth, Bytes: m.Bytes, Keep: m.Keep}
+	order := probe.Order{Rounds: make([][]probe.Target, 1), Pings: m.Pings, MTU: m.MTU, Bandwidth: m.Bandwidth, Bytes: m.Bytes}
 	for _, t := range m.Targets {
-		order.Rounds = append(order.Rounds, []probe.Target{{Host: t.Host, Addr: t.Addr}})
+		order.Rounds[0] = append(order.Rounds[0], probe.Target{Host: t.Host, Addr: t.Addr})
 	}
-	if m.Bandwidth <= 0 {
-		order.Rounds = [][]probe.Target{slices.Concat(order.Rounds...)}
-	}
-	x.probed(x.prober.Run(ctx, order))
+	x.probed(probe.Run(ctx, x.self, x.secret, x.addr, order))
 }
 
 // tryRails tries the rails to another host.

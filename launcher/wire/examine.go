@@ -47,16 +47,14 @@ type Probing struct {
 // MaxTargets bounds the targets of a Probe.
 const MaxTargets = 1024
 
-// Probe has the agent, which listens, try other hosts: one after another if bandwidth is
-// measured, else all at once. It is answered with Probed within Within. There is one at a
-// time.
+// Probe has the agent, which listens, try other hosts, all at once. It is answered with
+// Probed within Within. There is one at a time.
 type Probe struct {
 	Targets   []Target      `json:"targets"`
 	Within    time.Duration `json:"within"`
 	Pings     int           `json:"pings,omitempty"`     // round trips that are timed
 	MTU       bool          `json:"mtu,omitempty"`       // whether full-size packets pass
-	Keep      bool          `json:"keep,omitempty"`      // connections to hosts of a higher number stay for the next Probe
-	Bandwidth time.Duration `json:"bandwidth,omitempty"` // for so long data is sent, and comes back
+	Bandwidth time.Duration `json:"bandwidth,omitempty"` // for so long data is sent
 	Bytes     int64         `json:"bytes,omitempty"`     // or until it is so much; 0: any
 	// Rails has rails to the one target tried by RDMA, and nothing else: JSON of which,
 	// which head and agent's wire do not read.
@@ -69,12 +67,8 @@ type Target struct {
 	Addr netip.AddrPort `json:"addr"`
 }
 
-// MaxProbed bounds a Probed, in bytes; and MaxLink what it tells of one target, but for
-// rails.
-const (
-	MaxProbed = 512 << 10
-	MaxLink   = 2 << 10
-)
+// MaxProbed bounds a Probed, in bytes.
+const MaxProbed = 512 << 10
 
 // Probed answers Probe.
 type Probed struct {

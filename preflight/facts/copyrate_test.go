@@ -44,7 +44,6 @@ func TestFitting(t *testing.T) {
 		size            int
 	}{
 		{"as-wanted", 1, 32 << 20, 64 << 30, 32 << 20},
-		{"no-whole-piece", 1, 5<<20 + 4096, 64 << 30, 5 << 20},
 		{"cache-is-huge", 1, 1 << 30, 64 << 30, 256 << 20},
 		{"many-threads", 128, 32 << 20, 64 << 30, 2 << 20},
 		{"little-memory", 1, 32 << 20, 64 << 20, 4 << 20},
@@ -57,47 +56,5 @@ func TestFitting(t *testing.T) {
 				t.Errorf("got %d; want %d", got, tt.size)
 			}
 		})
-	}
-}
-
-// Touching memory takes longest, so buffers are no larger than they need be.
-func TestBufferSize(t *testing.T) {
-	tests := []struct {
-		name         string
-		passesCaches bool
-		lastCache    int64
-		size         int64
-	}{
-		{"past-the-caches", true, 32 << 20, copyPiece},
-		{"through-them", false, 32 << 20, 32 << 20},
-		{"huge-cache", false, 1 << 30, copyLarge},
-		{"unknown-cache", false, 0, copyPiece},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := bufferSize(tt.passesCaches, tt.lastCache); got != tt.size {
-				t.Errorf("got %d; want %d", got, tt.size)
-			}
-		})
-	}
-}
-
-func TestCopyingThreads(t *testing.T) {
-	for _, tt := range []struct{ cores, allowed, want int }{
-		{8, 16, 8}, {8, 2, 2}, {0, 4, 1}, {256, 512, copyThreads},
-	} {
-		if got := copyingThreads(tt.cores, tt.allowed); got != tt.want {
-			t.Errorf("%d cores, %d allowed: got %d; want %d", tt.cores, tt.allowed, got, tt.want)
-		}
-	}
-}
-
-// What this process runs at once now does not limit how many threads copy.
-func TestMaxProcs(t *testing.T) {
-	_, want := maxProcs()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(want + 3))
-	now, allowed := maxProcs()
-	if now != want+3 || allowed != want || runtime.GOMAXPROCS(0) != now {
-		t.Errorf("got %d now and %d allowed, and then %d; want %d, %d", now, allowed, runtime.GOMAXPROCS(0), want+3, want)
 	}
 }

@@ -90,15 +90,8 @@ type System struct {
 	RDMACore  string    `json:"rdma_core,omitempty"` // version of libibverbs
 	CgroupMax int64     `json:"pids_max,omitempty"`  // pids.max of the tightest cgroup above the agent; 0: no limit
 	CgroupNow int64     `json:"pids_current,omitempty"`
-
-	// CopyOne is how many bytes of memory, past the caches, one core copies in a second
-	// while no other process has it: from the time that the quicker quarter of pieces takes.
-	// Only in Full.
-	CopyOne float64 `json:"copy_one,omitempty"`
-	// CopyAll is the same of all cores that this process may use together, by affinity mask
-	// and CPU limit: what all have copied in the best of some windows of time, in which
-	// other processes may have had part of the cores. Only in Full.
-	CopyAll float64 `json:"copy_all,omitempty"`
+	CopyOne   float64   `json:"copy_one,omitempty"` // bytes of memory that one core copies in a second; only in Full
+	CopyAll   float64   `json:"copy_all,omitempty"` // and all cores of the affinity mask together
 }
 
 // NUMA is a NUMA node with CPUs.

@@ -21,10 +21,6 @@ type session struct {
 	stop func() bool
 }
 
-func over(ctx context.Context, conn *net.TCPConn) session {
-	return session{conn, context.AfterFunc(ctx, func() { conn.Close() })}
-}
-
 func (s session) close() {
 	s.stop()
 	s.conn.Close()
@@ -32,7 +28,7 @@ func (s session) close() {
 
 // reach connects to a target and proves both ends, and says how long the connect took.
 // Its errors are faults.
-func (p *Prober) reach(ctx context.Context, t Target) (session, time.Duration, error) {
+func (p *prober) reach(ctx context.Context, t Target) (session, time.Duration, error) {
 	wait := 10 * time.Millisecond
 	for n := 1; ; n++ {
 		s, took, err := p.reachOnce(ctx, t)
@@ -47,14 +43,14 @@ func (p *Prober) reach(ctx context.Context, t Target) (session, time.Duration, e
 	}
 }
 
-func (p *Prober) reachOnce(ctx context.Context, t Target) (session, time.Duration, error) {
+func (p *prober) reachOnce(ctx context.Context, t Target) (session, time.Duration, error) {
 	start := time.Now()
 	conn, err := p.connect(ctx, t.Addr)
 	took := time.Since(start)
 	if err != nil {
 		return session{}, 0, err
 	}
-	s := over(ctx, conn)
+	s := session{conn, context.AfterFunc(ctx, func() { conn.Close() })}
 	conn.SetDeadline(time.Now().Add(p.order.Timeout))
 	who, err := greet(conn, p.secret, p.self)
 	if err != nil {
@@ -72,7 +68,7 @@ func (p *Prober) reachOnce(ctx context.Context, t Target) (session, time.Duratio
 
 // connect makes a TCP connection. When it fails, an ICMP message may say more than the
 // error does: a firewall's "port unreachable" gives the same error as a host's reset.
-func (p *Prober) connect(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
+func (p *prober) connect(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
 	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
 	six := to.Addr().Is6()
 	second := -1 // a descriptor of the socket that stays when the connect has failed
@@ -108,7 +104,7 @@ func (p *Prober) connect(ctx context.Context, to netip.AddrPort) (*net.TCPConn, 
 }
 
 // said returns the ICMP message that has ended a connect, or nil.
-func (p *Prober) said(fd int) *icmp {
+func (p *prober) said(fd int) *icmp {
 	if fd < 0 {
 		return nil
 	}

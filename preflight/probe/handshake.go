@@ -61,33 +61,33 @@ func opening(host int) []byte {
 	return append(b, nonce...)
 }
 
-// admit is the acceptor's part, and returns which host has proved itself. It reads no
-// more than the handshake has. The connection's deadline bounds it.
-func admit(conn io.ReadWriter, secret []byte, self Identity) (host int, err error) {
+// admit is the acceptor's part. It reads no more than the handshake has. The
+// connection's deadline bounds it.
+func admit(conn io.ReadWriter, secret []byte, self Identity) error {
 	hello := make([]byte, helloLen)
 	if _, err := io.ReadFull(conn, hello[:len(magic)]); err != nil {
-		return 0, err
+		return err
 	}
 	if string(hello[:len(magic)]) != magic {
-		return 0, errStranger
+		return errStranger
 	}
 	if _, err := io.ReadFull(conn, hello[len(magic):]); err != nil {
-		return 0, err
+		return err
 	}
 	boot := self.Boot[:min(len(self.Boot), maxBoot)]
 	answer := append(append(opening(self.Host), byte(len(boot))), boot...)
 	if _, err := conn.Write(append(answer[:len(answer):len(answer)], proof(secret, "acceptor", hello, answer)...)); err != nil {
-		return 0, err
+		return err
 	}
 	var theirs [sha256.Size]byte
 	if _, err := io.ReadFull(conn, theirs[:]); err != nil {
-		return 0, err
+		return err
 	}
 	if !hmac.Equal(theirs[:], proof(secret, "dialer", hello, answer)) {
-		return 0, errStranger
+		return errStranger
 	}
-	_, err = conn.Write([]byte{welcome})
-	return int(binary.BigEndian.Uint32(hello[len(magic):])), err
+	_, err := conn.Write([]byte{welcome})
+	return err
 }
 
 // greet is the dialer's part, and returns who has answered. Its errors are faults. The

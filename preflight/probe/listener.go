@@ -39,12 +39,11 @@ type Listener struct {
 	ctx      context.Context // ends with cancel, at Close
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
-	turns    chan struct{} // capacity 1: one host at a time, so that each has the whole link
+	stream   chan struct{} // capacity 1: streams take turns, so that each has the whole link
 
 	mu        sync.Mutex
 	conns     map[net.Conn]struct{} // guarded by mu; all of them
 	strangers []net.Conn            // guarded by mu; those that have not proved themselves, oldest first
-	good      func(host int) bool   // guarded by mu; nil: all ways are
 }
 
 // Listen answers probes as self at addr, on a port of the range that ports are given out
@@ -73,7 +72,7 @@ func listenFor(self Identity, addr netip.Addr, secret []byte, patience time.Dura
 	}
 	l := &Listener{
 		self: self, secret: slices.Clone(secret), patience: patience, lis: lis,
-		turns: make(chan struct{}, 1), conns: map[net.Conn]struct{}{},
+		stream: make(chan struct{}, 1), conns: map[net.Conn]struct{}{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.wg.Go(l.accept)
@@ -118,20 +117,6 @@ func portRange() (low, high uint16) {
 		return defaultLow, defaultHigh
 	}
 	return low, high
-}
-
-// Spare has it send streams only to hosts to which the way is good: on others they would
-// wait for what never comes.
-func (l *Listener) Spare(good func(host int) bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.good = good
-}
-
-func (l *Listener) sendsTo(host int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.good == nil || l.good(host)
 }
 
 // Port returns the TCP port that it listens at.

@@ -14,21 +14,17 @@ type Matrix struct {
 func Gather(n int, results []Result) Matrix {
 	n = max(n, 0)
 	m := Matrix{square[time.Duration](n), square[float64](n)}
-	add := func(i, j int, l time.Duration, b float64) {
-		if l > 0 && (m.Latency[i][j] == 0 || l < m.Latency[i][j]) {
-			m.Latency[i][j] = l
-		}
-		m.BytesPerSecond[i][j] = max(m.BytesPerSecond[i][j], b)
-	}
 	for _, r := range results {
 		for _, link := range r.Links {
 			i, j := r.From, link.Host
 			if i < 0 || j < 0 || i >= n || j >= n || i == j {
 				continue
 			}
-			add(i, j, link.Latency, link.BytesPerSecond)
-			if link.Back > 0 {
-				add(j, i, link.Latency, link.Back)
+			if l := link.Latency; l > 0 && (m.Latency[i][j] == 0 || l < m.Latency[i][j]) {
+				m.Latency[i][j] = l
+			}
+			if b := link.BytesPerSecond; b > m.BytesPerSecond[i][j] {
+				m.BytesPerSecond[i][j] = b
 			}
 		}
 	}

@@ -220,19 +220,3 @@ func BenchmarkSlow(b *testing.B) {
 		})
 	}
 }
-
-// What came back, and its round trips, are of the way back, if that has nothing better.
-func TestGatherBack(t *testing.T) {
-	m := Gather(2, []Result{
-		{From: 0, Links: []Link{{Host: 1, Latency: 5, BytesPerSecond: 10, Back: 20}}},
-		{From: 1, Links: []Link{{Host: 0, Latency: 7, BytesPerSecond: 4}}},
-	})
-	want := Matrix{[][]time.Duration{{0, 5}, {5, 0}}, [][]float64{{0, 10}, {20, 0}}}
-	if diff := cmp.Diff(want, m); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	one := Gather(2, []Result{{From: 0, Links: []Link{{Host: 1, Latency: 5, BytesPerSecond: 10}}}})
-	if one.Latency[1][0] != 0 || one.BytesPerSecond[1][0] != 0 {
-		t.Errorf("got %+v; want nothing of the way back", one)
-	}
-}

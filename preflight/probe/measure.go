@@ -9,19 +9,17 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // After the handshake the dialer sends requests: one byte that says what, and two numbers
 // of 8 bytes. Each is answered by the same, with what was found.
-//
-// In a turn both ends are for each other alone. It has pings, and then a stream: the
-// dialer sends for as long, or as much, as the turn says, and closes its direction; the
-// acceptor answers what has come, and sends in the same way, until it closes.
 const (
 	opPing   byte = 1 // answered at once
 	opSink   byte = 2 // a: how many bytes follow; answered when they have come
-	opTurn   byte = 3 // a: how long a stream lasts, in nanoseconds; b: or how many bytes, 0: any; answered when the turn begins
-	opStream byte = 6 // what follows is a stream; answered with a: bytes counted, b: nanoseconds
+	opStream byte = 3 // a: how long, in nanoseconds; answered when it may begin, and, after the
+	// dialer has closed its direction, with a: bytes counted, b: nanoseconds
 
 	requestLen = 1 + 8 + 8
 )
@@ -54,31 +52,24 @@ func expect(r io.Reader, op byte) (request, error) {
 	return got, err
 }
 
-// chunk is written at once of a stream.
+// chunk is how much is written and read at once of a stream.
 const chunk = 256 << 10
 
-// measure measures what the order asks for, on conn or, if that is nil, on a new
-// connection to the target.
-func (p *Prober) measure(ctx context.Context, t Target, conn *net.TCPConn, link *Link) (err error) {
-	var s session
-	if conn != nil {
-		s = over(ctx, conn)
-	} else if s, link.Connect, err = p.reach(ctx, t); err != nil {
+// measure connects to a target and measures what the order asks for.
+func (p *prober) measure(ctx context.Context, t Target, link *Link) (err error) {
+	s, took, err := p.reach(ctx, t)
+	link.Connect = took
+	if err != nil {
 		return err
 	}
 	defer func() {
-		if err == nil && !link.MTUFailed && p.order.Bandwidth <= 0 && p.keep(t.Host, s) {
-			return
-		}
 		if err != nil || link.MTUFailed {
 			s.conn.SetLinger(0) // the kernel would go on for minutes with what is not sent
 		}
 		s.close()
 	}()
-	if p.order.Bandwidth <= 0 {
-		if err := p.ping(s.conn, link, 1); err != nil {
-			return brokenFault("round trips", err)
-		}
+	if err := p.ping(s.conn, link); err != nil {
+		return brokenFault("round trips", err)
 	}
 	if p.order.MTU {
 		lost, err := p.fullSize(s.conn, link)
@@ -90,7 +81,9 @@ func (p *Prober) measure(ctx context.Context, t Target, conn *net.TCPConn, link 
 		}
 	}
 	if p.order.Bandwidth > 0 {
-		return p.turns(ctx, t, s.conn, link)
+		if err := p.stream(s.conn, link); err != nil {
+			return brokenFault("bandwidth", err)
+		}
 	}
 	return nil
 }
@@ -105,14 +98,14 @@ func brokenFault(what string, err error) error {
 	return faultf(Broken, "the link was good, and then failed while %s was measured: %v", what, err)
 }
 
-// ping times round trips, after so many that wake both ends.
-func (p *Prober) ping(conn *net.TCPConn, link *Link, waking int) error {
+// ping times round trips.
+func (p *prober) ping(conn *net.TCPConn, link *Link) error {
 	if p.order.Pings <= 0 {
 		return nil
 	}
-	times := make([]time.Duration, 0, p.order.Pings+waking)
+	times := make([]time.Duration, 0, p.order.Pings+1)
 	message := request{op: opPing}.append(nil)
-	for range cap(times) {
+	for range p.order.Pings + 1 {
 		conn.SetDeadline(time.Now().Add(p.order.Timeout))
 		start := time.Now()
 		if _, err := conn.Write(message); err != nil {
@@ -123,8 +116,68 @@ func (p *Prober) ping(conn *net.TCPConn, link *Link, waking int) error {
 		}
 		times = append(times, time.Since(start))
 	}
-	times = times[waking:]
+	times = times[1:] // the first one wakes both ends
 	slices.Sort(times)
 	link.Latency, link.Median = times[0], times[len(times)/2]
 	return nil
 }
+
+// stream sends data for the time that the order says, and takes the target's word for
+// how much came.
+func (p *prober) stream(conn *net.TCPConn, link *Link) error {
+	// What the kernel has not sent yet must not take long when the time is over.
+	control(conn, func(fd int) { unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, chunk) })
+	lasts := p.order.Bandwidth
+	conn.SetDeadline(time.Now().Add(p.order.Timeout + queueFor(lasts)))
+	if _, err := conn.Write(request{op: opStream, a: uint64(lasts)}.append(nil)); err != nil {
+		return err
+	}
+	if _, err := expect(conn, opStream); err != nil {
+		return err
+	}
+	start := time.Now()
+	sent, err := p.pour(conn, start.Add(lasts))
+	if err != nil {
+		return err
+	}
+	if err := conn.CloseWrite(); err != nil {
+		return err
+	}
+	conn.SetReadDeadline(time.Now().Add(p.order.Timeout + lasts))
+	got, err := expect(conn, opStream)
+	if err != nil {
+		return err
+	}
+	if got.b > uint64(time.Hour) {
+		return errors.New("the answer makes no sense")
+	}
+	if got.b == 0 { // it all came at once
+		got.a, got.b = uint64(sent), uint64(max(time.Since(start), 1))
+	}
+	link.BytesPerSecond = float64(got.a) / time.Duration(got.b).Seconds()
+	return nil
+}
+
+// pour writes until the time given, or as many bytes as the order allows.
+func (p *prober) pour(conn *net.TCPConn, until time.Time) (sent int64, err error) {
+	conn.SetWriteDeadline(until)
+	buf := make([]byte, chunk)
+	for {
+		if most := p.order.Bytes - sent; p.order.Bytes > 0 && most < chunk {
+			buf = buf[:most]
+		}
+		n, err := conn.Write(buf)
+		sent += int64(n)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return sent, nil
+		case err != nil:
+			return sent, err
+		case sent == p.order.Bytes:
+			return sent, nil
+		}
+	}
+}
+
+// queueFor is how long a stream waits for others to the same host.
+func queueFor(lasts time.Duration) time.Duration { return 10 * lasts }

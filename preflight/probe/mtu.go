@@ -29,7 +29,7 @@ const (
 // fullSize finds out whether packets as large as the connection allows are lost again and
 // again, though they must not be fragmented. If a router says by ICMP that they are too
 // large, then the kernel sends smaller ones and all is well.
-func (p *Prober) fullSize(conn *net.TCPConn, link *Link) (lost bool, err error) {
+func (p *prober) fullSize(conn *net.TCPConn, link *Link) (lost bool, err error) {
 	control(conn, func(fd int) {
 		unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
 		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO)
@@ -68,7 +68,7 @@ const (
 // sendFull sends one full-size packet, and tells its fate. It is one packet alone, since
 // several that wait are handed to the network interface as one, and virtual ones pass
 // that on whatever their MTU is.
-func (p *Prober) sendFull(conn *net.TCPConn, before *unix.TCPInfo) (fate, error) {
+func (p *prober) sendFull(conn *net.TCPConn, before *unix.TCPInfo) (fate, error) {
 	size := max(int(before.Snd_mss), requestLen)
 	packet := make([]byte, size)
 	request{op: opSink, a: uint64(size - requestLen)}.append(packet[:0])
@@ -146,7 +146,7 @@ func awaitPacket(conn *net.TCPConn, start, limit time.Time, retries uint32) (fat
 
 // confirm makes sure that small packets still pass when a full-size one has not, and
 // then says so in link.
-func (p *Prober) confirm(ctx context.Context, t Target, link *Link) error {
+func (p *prober) confirm(ctx context.Context, t Target, link *Link) error {
 	s, _, err := p.reach(ctx, t)
 	if err != nil {
 		return brokenFault("a full-size packet", err)

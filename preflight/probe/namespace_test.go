@@ -46,16 +46,6 @@ func helper(in io.Reader, out io.Writer) int {
 			l.Close()
 		}
 	}()
-	type prober struct {
-		self   int
-		source netip.Addr
-	}
-	probers := map[prober]*Prober{}
-	defer func() {
-		for _, p := range probers {
-			p.Close()
-		}
-	}()
 	encode := json.NewEncoder(out)
 	for decode := json.NewDecoder(in); ; {
 		var a ask
@@ -74,11 +64,7 @@ func helper(in io.Reader, out io.Writer) int {
 		}
 		if a.Order != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			who := prober{a.Self, a.Source}
-			if probers[who] == nil {
-				probers[who] = NewProber(a.Self, testSecret, a.Source)
-			}
-			r.Result = probers[who].Run(ctx, *a.Order)
+			r.Result = Run(ctx, a.Self, testSecret, a.Source, *a.Order)
 			cancel()
 		}
 		if encode.Encode(r) != nil {

@@ -12,7 +12,6 @@ package probe
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -27,14 +26,9 @@ const (
 	maxPings  = 10_000
 	maxStream = time.Minute
 
-	// atOnce is how many targets of a round are tried at the same time, so that each has
-	// its answer soon, however slow the hosts are. One that takes longer than quickly
-	// does not count: nobody may be there.
-	atOnce  = 16
-	quickly = 300 * time.Millisecond
-
-	// maxKept is how many connections are kept, which bounds the file descriptors.
-	maxKept = 256
+	// atOnce is how many targets of a round are tried at the same time, which bounds
+	// the file descriptors.
+	atOnce = 256
 )
 
 // Failure says in a word why a link is not good. It is empty if it is.
@@ -84,20 +78,15 @@ type Order struct {
 	Rounds [][]Target `json:"rounds"`
 	// Timeout bounds each connect, and each answer; 0: DefaultTimeout.
 	Timeout time.Duration `json:"timeout,omitempty"`
-	// Pings is how many round trips are timed: after one that is not, unless bandwidth is
-	// measured, since then the target's turn has woken both ends.
+	// Pings is how many round trips are timed, after one that is not.
 	Pings int `json:"pings,omitempty"`
 	// MTU asks whether a packet as large as the interface allows gets through.
 	MTU bool `json:"mtu,omitempty"`
 	// Bandwidth is for how long data is streamed to the target, one connection, at most
-	// a minute, and then back; once more if that was slow. The target has its turn with
-	// one host at a time, which includes the round trips.
+	// a minute. Streams to one host wait for each other.
 	Bandwidth time.Duration `json:"bandwidth,omitempty"`
-	// Bytes ends each stream earlier, after so many bytes; 0: it does not.
+	// Bytes ends the stream earlier, after so many bytes; 0: it does not.
 	Bytes int64 `json:"bytes,omitempty"`
-	// Keep keeps the connections to hosts of a higher number, for a later order of the
-	// same Prober.
-	Keep bool `json:"keep,omitempty"`
 }
 
 // Link is what one host has found of its way to another.
@@ -114,13 +103,8 @@ type Link struct {
 	Connect time.Duration `json:"connect,omitempty"` // the TCP handshake
 	Latency time.Duration `json:"latency,omitempty"` // the shortest round trip
 	Median  time.Duration `json:"median,omitempty"`  // the median round trip
-	// BytesPerSecond is what the target received in the best quarter of the stream, but for
-	// the first: at least so much, as a host cannot tell times that are very short. 0: it
-	// came too unevenly, or there was no time.
+	// BytesPerSecond is what the target received, without the stream's first quarter.
 	BytesPerSecond float64 `json:"bytes_per_second,omitempty"`
-	// Back is what came back from the target, in the same way. With it, the round trips
-	// are those of the target, too.
-	Back float64 `json:"back,omitempty"`
 	// MTU is the size of the connection's largest packets, with all headers: the smaller
 	// of both hosts' interface MTUs, or less if a router has said so to either.
 	MTU int `json:"mtu,omitempty"`
@@ -137,11 +121,17 @@ type Result struct {
 	Rails []RailLink `json:"rails,omitempty"`
 }
 
-// Run carries out one order on host self, see Prober.
+// Run carries out an order on host self, and returns when all targets are judged, or soon
+// after ctx has ended: what was not tried by then is Stopped. It connects from source,
+// if that is valid and of the target's family. It blocks for about the Timeout per round
+// if nothing answers, and a second or more for a failing MTU.
 func Run(ctx context.Context, self int, secret []byte, source netip.Addr, o Order) Result {
-	p := NewProber(self, secret, source)
-	defer p.Close()
-	return p.Run(ctx, o)
+	p := prober{self: self, secret: secret, source: source.Unmap(), order: o.bounded()}
+	result := Result{From: self}
+	for _, round := range o.Rounds {
+		result.Links = append(result.Links, p.round(ctx, round)...)
+	}
+	return result
 }
 
 // bounded returns o with what may be asked for.
@@ -154,64 +144,24 @@ func (o Order) bounded() Order {
 	return o
 }
 
-// Prober is the host that tries. It carries out one order at a time.
-type Prober struct {
+// prober is the host that tries.
+type prober struct {
 	self   int
 	secret []byte
 	source netip.Addr
 	order  Order
 	find   func(program string) (path string) // only for rails
-
-	mu     sync.Mutex
-	closed bool
-	known  map[int]Link         // guarded by mu; what orders with Keep have found, by host
-	kept   map[int]*net.TCPConn // guarded by mu; those that are kept, by host
 }
 
-// NewProber returns the Prober of host self. It connects from source, if that is valid
-// and of a target's family. The caller closes it.
-func NewProber(self int, secret []byte, source netip.Addr) *Prober {
-	return &Prober{self: self, secret: secret, source: source.Unmap(), known: map[int]Link{}, kept: map[int]*net.TCPConn{}}
-}
-
-// Close ends the connections that are kept; no more are.
-func (p *Prober) Close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	for host, conn := range p.kept {
-		conn.Close()
-		delete(p.kept, host)
-	}
-}
-
-// Run carries out an order, and returns when all targets are judged, or soon after ctx has
-// ended: what was not tried by then is Stopped. If nothing answers, it blocks for about the
-// Timeout per round and, of many targets, 300 ms for each 16; if they answer, and have no
-// turn, for the Timeout and 20 times the Bandwidth; and for a second or more for a failing
-// MTU. Of a target that an order with Keep has had, what was found then is told again, and
-// more only if it was good.
-func (p *Prober) Run(ctx context.Context, o Order) Result {
-	p.order = o.bounded()
-	result := Result{From: p.self}
-	for _, round := range o.Rounds {
-		result.Links = append(result.Links, p.round(ctx, round)...)
-	}
-	return result
-}
-
-func (p *Prober) round(ctx context.Context, targets []Target) []Link {
+func (p *prober) round(ctx context.Context, targets []Target) []Link {
 	links := make([]Link, len(targets))
-	places := make(chan struct{}, atOnce)
+	limit := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
 	for i, t := range targets {
-		places <- struct{}{}
-		leave := sync.OnceFunc(func() { <-places })
-		late := time.AfterFunc(quickly, leave)
+		limit <- struct{}{}
 		wg.Go(func() {
+			defer func() { <-limit }()
 			links[i] = p.try(ctx, t)
-			late.Stop()
-			leave()
 		})
 	}
 	wg.Wait()
@@ -219,74 +169,25 @@ func (p *Prober) round(ctx context.Context, targets []Target) []Link {
 }
 
 // try judges one target.
-func (p *Prober) try(ctx context.Context, t Target) Link {
-	known, conn := p.recall(t.Host)
-	if known.bad() {
-		return known
-	}
-	link := known
-	link.Host = t.Host
+func (p *prober) try(ctx context.Context, t Target) Link {
+	link := Link{Host: t.Host}
 	err := p.unfit(t)
 	if err == nil {
-		err = p.measure(ctx, t, conn, &link)
+		err = p.measure(ctx, t, &link)
 	}
-	switch {
-	case err == nil:
-	case ctx.Err() == nil:
-		f := asFault(err)
-		link.Failure, link.Text, link.Answered, link.Boot = f.kind, f.text, f.answered, f.boot
-	case known.Connect > 0:
-		return known // it is good as far as it was tried
-	default:
-		link.Failure, link.Text = Stopped, fmt.Sprintf("not tried to the end: %v", context.Cause(ctx))
+	if err == nil {
+		return link
 	}
-	if link.Failure != Stopped { // of which nothing is known
-		p.remember(link)
+	f := asFault(err)
+	if ctx.Err() != nil {
+		f = &fault{kind: Stopped, text: fmt.Sprintf("not tried to the end: %v", context.Cause(ctx))}
 	}
+	link.Failure, link.Text, link.Answered, link.Boot = f.kind, f.text, f.answered, f.boot
 	return link
 }
 
-// bad reports whether there is nothing more to measure.
-func (l *Link) bad() bool { return l.Failure != "" || l.MTUFailed }
-
-// recall returns what is known of a host, and the connection to it that was kept, or nil.
-func (p *Prober) recall(host int) (Link, *net.TCPConn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	conn := p.kept[host]
-	delete(p.kept, host)
-	return p.known[host], conn
-}
-
-func (p *Prober) remember(link Link) {
-	if p.order.Keep {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.known[link.Host] = link
-	}
-}
-
-// Good reports whether nothing bad is known of the way to a host.
-func (p *Prober) Good(host int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	link := p.known[host]
-	return !link.bad()
-}
-
-// keep keeps a connection, unless it is to be closed.
-func (p *Prober) keep(host int, s session) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.order.Keep || host <= p.self || p.closed || len(p.kept) >= maxKept || p.kept[host] != nil || !s.stop() {
-		return false
-	}
-	p.kept[host] = s.conn
-	return true
-}
-
 // unfit says why a target cannot be tried at all.
-func (p *Prober) unfit(t Target) error {
+func (p *prober) unfit(t Target) error {
 	addr := t.Addr.Addr().Unmap()
 	err := usable(addr)
 	switch {

@@ -80,8 +80,7 @@ const (
 // for some seconds, and at most until ctx ends: what was not tried by then is Stopped. No
 // program is left when it returns, but one that the kernel cannot end.
 func RunRails(ctx context.Context, self int, secret []byte, source netip.Addr, target Target, rails []Rail) []RailLink {
-	p := NewProber(self, secret, source)
-	p.order, p.find = Order{}.bounded(), find
+	p := prober{self: self, secret: secret, source: source.Unmap(), order: Order{}.bounded(), find: find}
 	rails = rails[:min(len(rails), maxRails)]
 	links := make([]RailLink, len(rails))
 	limit := make(chan struct{}, max(1, cpus()/2))
@@ -105,7 +104,7 @@ func RunRails(ctx context.Context, self int, secret []byte, source netip.Addr, t
 func cpus() int { return runtime.NumCPU() }
 
 // tryRail measures one rail.
-func (p *Prober) tryRail(ctx context.Context, t Target, r Rail, link *RailLink) {
+func (p *prober) tryRail(ctx context.Context, t Target, r Rail, link *RailLink) {
 	err := p.unfit(t)
 	if err == nil {
 		err = p.measureRail(ctx, t, r, link)
@@ -121,7 +120,7 @@ func (p *Prober) tryRail(ctx context.Context, t Target, r Rail, link *RailLink) 
 	link.There = f.there && (f.kind == NoProgram || f.kind == Device)
 }
 
-func (p *Prober) measureRail(ctx context.Context, t Target, r Rail, link *RailLink) error {
+func (p *prober) measureRail(ctx context.Context, t Target, r Rail, link *RailLink) error {
 	s, _, err := p.reach(ctx, t)
 	if err != nil {
 		return faultf(Other, "%s", asFault(err).text)
@@ -157,7 +156,7 @@ type served struct {
 
 // perftest runs both ends of a program of perftest for so long at most, and returns what
 // this one has printed if that is a result. Its errors are faults.
-func (p *Prober) perftest(ctx context.Context, s session, t Target, name string, r Rail, most time.Duration) (string, error) {
+func (p *prober) perftest(ctx context.Context, s session, t Target, name string, r Rail, most time.Duration) (string, error) {
 	path := p.find(name)
 	if path == "" {
 		return "", faultf(NoProgram, "%s is not installed", name)

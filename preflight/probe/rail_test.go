@@ -160,7 +160,7 @@ func TestRailsAtOnce(t *testing.T) {
 func TestRailsWithoutPerftest(t *testing.T) {
 	l := listening(t, 1, loopback)
 	t.Run("here", func(t *testing.T) {
-		p := Prober{secret: testSecret, order: Order{}.bounded(), find: func(string) string { return "" }}
+		p := prober{secret: testSecret, order: Order{}.bounded(), find: func(string) string { return "" }}
 		var got RailLink
 		p.tryRail(t.Context(), target(1, l), rail(0, "a", "b"), &got)
 		if got.Failure != NoProgram || got.There || got.Text != "ib_write_bw is not installed" {

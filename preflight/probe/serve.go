@@ -1,26 +1,16 @@
 package probe
 
 import (
+	"errors"
 	"io"
-	"math"
 	"net"
 	"time"
 )
 
 const (
-	// keeps is how long a connection that has proved itself may ask for nothing.
-	keeps = time.Minute
-
-	// idle is how much longer than asked for something may take.
+	// idle is how long a connection that has proved itself may ask for nothing, and how
+	// much longer than asked for something may take.
 	idle = 10 * time.Second
-
-	// turnIdle is how much longer than its streams a turn may take. It is short, as others
-	// wait.
-	turnIdle = 5 * time.Second
-
-	// lingers is for how many seconds the end of a turn waits at most for what is not
-	// sent, which would disturb the next one.
-	lingers = 1
 
 	// maxSink is more than any packet has.
 	maxSink = 1 << 17
@@ -29,23 +19,21 @@ const (
 // answer serves one connection until its dialer closes it, or the listener is closed.
 func (l *Listener) answer(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(l.patience))
-	host, err := admit(conn, l.secret, l.self)
-	if err != nil {
+	if err := admit(conn, l.secret, l.self); err != nil {
 		return
 	}
 	l.proved(conn)
-	l.serve(conn, host)
+	l.serve(conn)
 }
 
-// serve answers a host's requests until one is wrong or the connection ends.
-func (l *Listener) serve(conn net.Conn, host int) {
+// serve answers requests until one is wrong or the connection ends.
+func (l *Listener) serve(conn net.Conn) {
 	for {
-		conn.SetDeadline(time.Now().Add(keeps))
+		conn.SetDeadline(time.Now().Add(idle))
 		r, err := readRequest(conn)
 		if err != nil {
 			return
 		}
-		conn.SetDeadline(time.Now().Add(idle))
 		answer := request{op: r.op}
 		switch {
 		case r.op == opServe:
@@ -56,9 +44,8 @@ func (l *Listener) serve(conn net.Conn, host int) {
 		case r.op == opPing:
 		case r.op == opSink && r.a <= maxSink:
 			_, err = io.CopyN(io.Discard, conn, int64(r.a))
-		case r.op == opTurn && r.a <= uint64(maxStream) && r.b <= math.MaxInt64:
-			l.turn(conn, host, time.Duration(r.a), int64(r.b))
-			return
+		case r.op == opStream && r.a <= uint64(maxStream):
+			answer, err = l.receive(conn, time.Duration(r.a))
 		default:
 			return
 		}
@@ -71,53 +58,53 @@ func (l *Listener) serve(conn net.Conn, host int) {
 	}
 }
 
-// turn waits until it is a host's turn, and has both ends measure round trips and streams
-// of so long or so many bytes. It closes conn. What goes wrong the dialer sees, too.
-func (l *Listener) turn(conn net.Conn, host int, lasts time.Duration, bytes int64) {
-	late := time.NewTimer(idle + queueFor(lasts))
-	defer late.Stop()
+// receive waits for its turn, takes a stream that lasts about so long, and says how much
+// has come in how long.
+func (l *Listener) receive(conn net.Conn, lasts time.Duration) (request, error) {
+	turn := time.NewTimer(idle + queueFor(lasts))
+	defer turn.Stop()
 	select {
-	case l.turns <- struct{}{}:
-		defer func() { <-l.turns }()
-		defer conn.Close() // before the next one's turn
-	case <-late.C:
-		return
+	case l.stream <- struct{}{}:
+		defer func() { <-l.stream }()
+	case <-turn.C:
+		return request{}, errors.New("other streams take too long")
 	case <-l.ctx.Done():
-		return
+		return request{}, l.ctx.Err()
 	}
-	conn.SetDeadline(time.Now().Add(turnIdle + 2*lasts))
-	answer := request{op: opTurn}
-	for {
-		if _, err := conn.Write(answer.append(nil)); err != nil {
-			return
-		}
-		r, err := readRequest(conn)
-		switch {
-		case err != nil:
-			return
-		case r.op == opPing:
-			answer.op = opPing
-		case r.op == opStream:
-			l.exchange(conn, host, lasts, bytes)
-			return
-		default:
-			return
-		}
+	conn.SetDeadline(time.Now().Add(2*lasts + idle))
+	if _, err := conn.Write(request{op: opStream}.append(nil)); err != nil {
+		return request{}, err
 	}
+	counted, took, err := count(conn, lasts/4)
+	return request{op: opStream, a: uint64(counted), b: uint64(took)}, err
 }
 
-// exchange takes a stream, says what has come, and sends one if the way is good.
-func (l *Listener) exchange(conn net.Conn, host int, lasts time.Duration, bytes int64) {
-	c, err := count(conn, bytes)
-	if err != nil {
-		return
+// count reads to the end, and says how many bytes came in how long after a warm-up, in
+// which TCP finds its speed. If the stream ended before, all counts but what came first.
+func count(r io.Reader, warm time.Duration) (bytes int64, took time.Duration, err error) {
+	buf := make([]byte, chunk)
+	if _, err = io.ReadAtLeast(r, buf, 1); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return 0, 0, err
 	}
-	conn.SetDeadline(time.Now().Add(turnIdle + 2*lasts))
-	answer := request{op: opStream, a: c.bytes, b: uint64(c.took)}
-	if _, err := conn.Write(answer.append(nil)); err != nil || !l.sendsTo(host) {
-		return
-	}
-	if tcp, ok := conn.(*net.TCPConn); ok && pour(conn, lasts, bytes) == nil {
-		tcp.SetLinger(lingers)
+	start := time.Now()
+	from, last := start, start
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			last = time.Now()
+			bytes += int64(n)
+		}
+		if errors.Is(err, io.EOF) {
+			return bytes, last.Sub(from), nil
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		if from == start && last.Sub(start) >= warm {
+			from, bytes = last, 0
+		}
 	}
 }
