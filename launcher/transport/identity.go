@@ -14,9 +14,9 @@ import (
 
 // identify returns a name that no other build of gorun has, gorun-<16 digits>, and the
 // binary's size, which is part of the name. It is made of the ID that go build gives, which
-// ends in a hash of what was built: to hash the file took half of a launch's CPU time. A
-// binary without such an ID is hashed. One that was patched afterwards and is as large as
-// before keeps its name.
+// ends in a hash of what was built: to hash the file would be the most costly part of a
+// launch on one host. A binary without such an ID is hashed. One that was patched afterwards
+// and is as large as before keeps its name.
 func identify(f *os.File) (name string, size int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
